@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines on stderr: a sentence with a capital, then name=value data. Used by exporter, CLI and, with care,
+ * by the injector (which prints at most one line when it goes dormant, and more only at COLLSCOPE_LOG=debug).
+ *
+ * Formats into a fixed stack buffer, one write(2) per line, errno kept, no allocation, no lock: host-safe.
+ */
+#ifndef CS_LOG_H
+#define CS_LOG_H
+
+enum cs_log_level { CS_LOG_ERROR = 0, CS_LOG_WARN = 1, CS_LOG_INFO = 2, CS_LOG_DEBUG = 3 };
+enum cs_log_format { CS_LOG_PLAIN = 0, CS_LOG_LOGFMT = 1, CS_LOG_JSON = 2 };
+
+/* component: static string, "collscope", "collscope-exporter", ... Call before threads start. */
+void cs_log_setup(const char *component, enum cs_log_level level, enum cs_log_format format);
+int cs_log_level_parse(const char *name);  /* enum value or -EINVAL */
+int cs_log_format_parse(const char *name); /* enum value or -EINVAL */
+int cs_log_enabled(enum cs_log_level level);
+void cs_log(enum cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define cs_log_error(...) cs_log(CS_LOG_ERROR, __VA_ARGS__)
+#define cs_log_warn(...)  cs_log(CS_LOG_WARN, __VA_ARGS__)
+#define cs_log_info(...)  cs_log(CS_LOG_INFO, __VA_ARGS__)
+#define cs_log_debug(...)                                                                                    \
+	do {                                                                                                 \
+		if (cs_log_enabled(CS_LOG_DEBUG))                                                            \
+			cs_log(CS_LOG_DEBUG, __VA_ARGS__);                                                   \
+	} while (0)
+
+#endif

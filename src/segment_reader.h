@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reading side of a segment. It trusts nothing in the file: sizes and offsets are checked against fstat
+ * at every open, counts at every use, and a file that is truncated while mapped gives -EIO, not SIGBUS
+ * (src/bus_guard.h).
+ *
+ * Errors: 0 or a negative errno; cs_error (error.h) carries the sentence for the user.
+ * Thread context: one thread per reader; different readers are independent.
+ */
+#ifndef CS_SEGMENT_READER_H
+#define CS_SEGMENT_READER_H
+
+#include "dictionary.h"
+#include "error.h"
+#include "segment.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cs_segment_reader; /* opaque */
+
+/*
+ * Opens a segment read-only (O_NOFOLLOW, regular file only). `from_oldest`: start at the oldest record still
+ * in the ring, else at the newest. -ENOENT, -EACCES, ...: from open(2). -EAGAIN: not complete yet (generation
+ * pair). -EPROTO: other major version. -EBADMSG: not a segment, or one that contradicts itself. -ENOMEM.
+ */
+int cs_segment_reader_open(
+	const char *path, bool from_oldest, struct cs_segment_reader **reader, struct cs_error *error);
+void cs_segment_reader_close(struct cs_segment_reader *reader); /* NULL is fine */
+
+struct cs_reader_losses {
+	uint64_t overrun; /* overwritten before they were read */
+	uint64_t hole;    /* reserved and never published */
+	uint64_t invalid; /* contents that no writer writes */
+};
+
+/*
+ * Copies up to `capacity` complete records, in ring order, into `records` (caller's), after refreshing the
+ * dictionary so that every id in them resolves. *count gets how many; 0 means nothing new. Every record
+ * handed out has a valid type, a gpu index and ref inside the dictionary, end_ns >= start_ns. A reserved but
+ * unpublished record is waited for: later calls return what comes before it, until the writer has died or
+ * `stall_limit` further records have been reserved (then it is counted as a hole).
+ * -EIO: the file shrank under us; the reader must be closed.
+ */
+int cs_segment_reader_read(
+	struct cs_segment_reader *reader, struct cs_record *records, size_t capacity, size_t *count);
+
+/* Brings the dictionary up to date (also done by _read). 0 or -EIO, -ENOMEM, -EBADMSG. */
+int cs_segment_reader_refresh(struct cs_segment_reader *reader);
+
+/* Borrowed, valid until close. */
+const struct cs_dictionary *cs_segment_reader_borrow_dictionary(const struct cs_segment_reader *reader);
+const char *cs_segment_reader_path(const struct cs_segment_reader *reader);
+
+/* A copy of the status words: plain integers in a struct of the same shape (use atomic_load_explicit relaxed
+ * or copy). 0 or -EIO. */
+int cs_segment_reader_status(struct cs_segment_reader *reader, struct cs_status *status);
+void cs_segment_reader_losses(const struct cs_segment_reader *reader, struct cs_reader_losses *losses);
+
+/* 1: the writer holds its lock; 0: it is gone; negative errno: cannot tell. Works across PID namespaces. */
+int cs_segment_reader_writer_alive(const struct cs_segment_reader *reader);
+
+/*
+ * Asks the writer for something (needs write permission on the file): serialised among callers by the OFD
+ * lock on byte 1, waits up to timeout_ms for control_done. 0; -ETIMEDOUT; -ENOTCONN when the writer is gone;
+ * or the negative of the writer's control_result.
+ */
+int cs_segment_request(const char *path, enum cs_command command, uint64_t from_ns, uint64_t until_ns,
+	unsigned int timeout_ms, struct cs_error *error);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writing side of a segment; links into the host process, so: libc only, no exit, no assert, no stdio on
+ * the hot path, errno kept by every function that an application thread may call (marked "host-safe").
+ *
+ * Errors: 0 or a negative errno unless stated. Ownership: the writer owns the mapping and the file
+ * descriptor.
+ */
+#ifndef CS_SEGMENT_WRITER_H
+#define CS_SEGMENT_WRITER_H
+
+#include "segment.h"
+
+#include <stdbool.h>
+
+struct cs_segment_writer; /* opaque */
+
+struct cs_segment_options {
+	const char *directory; /* run directory, must exist (cs_rundir_prepare) */
+	uint32_t ring_slots;   /* power of two, 1024 ... 1048576; 0 = CS_RING_SLOTS_DEFAULT */
+	const char *version;   /* of the injector */
+};
+
+/*
+ * Creates `<directory>/<pid>-<start time ticks>.seg`, mode 0600: a temporary name first (O_EXCL, O_NOFOLLOW,
+ * O_CLOEXEC), blocks reserved with posix_fallocate (a full file system is -ENOSPC here, never SIGBUS later),
+ * filled, locked (OFD write lock on byte 0: the sign of life), renamed. Thread context: start-up, one thread.
+ * May allocate and block.
+ */
+int cs_segment_writer_create(const struct cs_segment_options *options, struct cs_segment_writer **writer);
+
+/* Unmaps and closes (the lock goes); the file stays for readers unless `unlink_file`. NULL is fine. */
+void cs_segment_writer_destroy(struct cs_segment_writer *writer, bool unlink_file);
+
+/* For the atfork child handler: closes the descriptor so that the child does not keep the parent's sign of
+ * life, and makes every later call on this writer a no-op. The mapping stays (munmap is not needed in a child
+ * that is dead to us). Async-signal-safe. */
+void cs_segment_writer_abandon(struct cs_segment_writer *writer);
+
+/* Borrowed pointers into the mapping; valid until destroy. */
+struct cs_status *cs_segment_writer_status(struct cs_segment_writer *writer);
+struct cs_control *cs_segment_writer_control(struct cs_segment_writer *writer);
+const char *cs_segment_writer_path(const struct cs_segment_writer *writer);
+uint64_t cs_segment_writer_mapped_bytes(const struct cs_segment_writer *writer);
+
+/*
+ * Appends one record. Lock-free, any number of threads, host-safe, no system call.
+ * Returns 0, or -EBUSY when the slot's last writer is still in it (counted in lost[RING_CONTENDED]).
+ * Also counts records[type].
+ */
+int cs_segment_writer_append(struct cs_segment_writer *writer, const struct cs_record *record);
+
+/* Appends a LOSS record and adds to lost[cause]. Host-safe. */
+void cs_segment_writer_lose(
+	struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count, uint64_t at_ns);
+
+/*
+ * Interning. Take a small lock (host-safe: spins at most for another insertion, no allocation, no system
+ * call); callers cache the ids and do not call these per record. Equal input gives the equal id. name: id >=
+ * 1; 0 when the table is full (counted). Names longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when
+ * full (counted). communicator: index + 1; 0 when full (counted). Identity is (hash, rank). gpu: index 0 ...
+ * 15 by uuid, or by cuda_ordinal when the uuid is all zero; negative errno when full. A later call with the
+ * same identity changes nothing. environment: 0, -ENOSPC.
+ */
+uint32_t cs_segment_writer_name(struct cs_segment_writer *writer, const char *name);
+uint32_t cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label);
+uint32_t cs_segment_writer_communicator(
+	struct cs_segment_writer *writer, const struct cs_communicator *communicator);
+int cs_segment_writer_gpu(struct cs_segment_writer *writer, const struct cs_gpu *gpu);
+int cs_segment_writer_environment(struct cs_segment_writer *writer, const char *name, const char *value);
+/* A label by id, for code that has the id alone. Borrowed, immutable; NULL when there is none. Host-safe. */
+const struct cs_label *cs_segment_writer_borrow_label(const struct cs_segment_writer *writer, uint32_t id);
+
+enum cs_process_text {
+	CS_TEXT_COMM,
+	CS_TEXT_COMMAND_LINE,
+	CS_TEXT_REASON,
+	CS_TEXT_CUDA_DRIVER,
+	CS_TEXT_CUPTI,
+	CS_TEXT_CUPTI_PATH,
+	CS_TEXT_NCCL,
+	CS_TEXT_DRIVER,
+	CS_TEXT_POD,
+	CS_TEXT_COUNT
+};
+
+/* Sets one text of PROCESS (NULL = ""). Not for application threads except at start-up; takes a small lock.
+ */
+void cs_segment_writer_text(struct cs_segment_writer *writer, enum cs_process_text which, const char *text);
+void cs_segment_writer_rank(struct cs_segment_writer *writer, int32_t rank, int32_t world);
+
+#endif
