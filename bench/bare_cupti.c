@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What CUPTI costs without us: an injection library that does the least. docs/overhead.md compares collscope with it.
+ *   BARE_CUPTI=subscribe   subscribes, enables nothing: the floor of any tool that holds a subscription
+ *   BARE_CUPTI=kernel      in addition traces every kernel and throws the records away: an empty consumer
+ * For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
+ */
+#include <cupti.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES (512U * 1024U)
+
+static CUptiResult (*flush_all)(uint32_t flag);
+
+static void
+nothing(void *context, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	(void)context;
+	(void)domain;
+	(void)id;
+	(void)data;
+}
+
+static void
+buffer_requested(uint8_t **buffer, size_t *size, size_t *records)
+{
+	*buffer = aligned_alloc(8, BUFFER_BYTES);
+	*size = BUFFER_BYTES;
+	*records = 0;
+}
+
+static void
+buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	(void)context;
+	(void)stream;
+	(void)size;
+	(void)valid;
+	free(buffer);
+}
+
+static void *
+flush_forever(void *argument)
+{
+	(void)argument;
+	for (;;) {
+		usleep(100000);
+		flush_all(0);
+	}
+	return NULL;
+}
+
+__attribute__((visibility("default"))) int InitializeInjection(void);
+
+int
+InitializeInjection(void)
+{
+	const char *what = getenv("BARE_CUPTI");
+	const char *path = getenv("BARE_CUPTI_PATH");
+	void *library = dlopen(path ? path : "libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+	CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
+	CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
+	CUptiResult (*enable)(CUpti_ActivityKind);
+	CUpti_SubscriberHandle handle;
+	pthread_t thread;
+
+	if (!library || !what) {
+		fprintf(stderr, "bare_cupti: %s\n", library ? "BARE_CUPTI is not set" : dlerror());
+		return 1;
+	}
+	subscribe = (CUptiResult(*)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *))dlsym(library, "cuptiSubscribe");
+	register_callbacks = (CUptiResult(*)(CUpti_BuffersCallbackRequestFunc,
+		CUpti_BuffersCallbackCompleteFunc))dlsym(library, "cuptiActivityRegisterCallbacks");
+	enable = (CUptiResult(*)(CUpti_ActivityKind))dlsym(library, "cuptiActivityEnable");
+	flush_all = (CUptiResult(*)(uint32_t))dlsym(library, "cuptiActivityFlushAll");
+	if (subscribe(&handle, nothing, NULL) != CUPTI_SUCCESS)
+		fprintf(stderr, "bare_cupti: cannot subscribe\n");
+	if (strcmp(what, "kernel") == 0) {
+		register_callbacks(buffer_requested, buffer_completed);
+		enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+		enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+		enable(CUPTI_ACTIVITY_KIND_MEMSET);
+		pthread_create(&thread, NULL, flush_forever, NULL);
+	}
+	return 1;
+}

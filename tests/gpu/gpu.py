@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the GPU checks share: building the workload, running it injected, reading records back."""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Tools:
+    """Paths of what is under test, and the built workload."""
+
+    def __init__(self, build):
+        self.build = pathlib.Path(build).resolve()
+        self.library = self.build / "injector" / "libcollscope.so"
+        self.command = self.build / "src" / "cli" / "collscope"
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="collscope-gpu-"))
+        self.workload = self.work / "workload"
+        self.standins = self.work / "libstandins.so"
+        self.bare = self.work / "libbare_cupti.so"
+        for path in (self.library, self.command):
+            if not path.exists():
+                sys.exit(f"check: {path} is missing; build first (scripts/test)")
+
+    def compile(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        arch = "native"
+        here = ROOT / "tests" / "gpu"
+        base = [nvcc, "-std=c++17", "-O2", f"-arch={arch}"]
+        jobs = [
+            subprocess.Popen(base + ["-o", str(self.workload), str(here / "workload.cu")]),
+            subprocess.Popen(base + ["-shared", "-Xcompiler", "-fPIC", "-o", str(self.standins), str(here / "standins_lib.cu")]),
+        ]
+        if any([job.wait() for job in jobs]):
+            sys.exit("check: nvcc failed")
+        include = pathlib.Path(nvcc).resolve().parents[1] / "include"
+        subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}",
+                        f"-I{include.parent}/extras/CUPTI/include", "-o", str(self.bare),
+                        str(ROOT / "bench" / "bare_cupti.c"), "-lpthread"], check=True)
+
+
+def environment(tools, mode, directory, **more):
+    """mode None: not injected; "bare:X": the bare CUPTI library; else a COLLSCOPE_MODE."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("COLLSCOPE_") and k != "CUDA_INJECTION64_PATH"}
+    if mode is None:
+        return env
+    if mode.startswith("bare:"):
+        env["CUDA_INJECTION64_PATH"] = str(tools.bare)
+        env["BARE_CUPTI"] = mode[5:]
+        return env
+    env["CUDA_INJECTION64_PATH"] = str(tools.library)
+    env["COLLSCOPE_DIR"] = str(directory)
+    env["COLLSCOPE_EXPORTER"] = "off"
+    env["COLLSCOPE_MODE"] = mode
+    env.update({k: str(v) for k, v in more.items()})
+    return env
+
+
+def workload(tools, env, *arguments, timeout=120):
+    """Runs the workload to its end; returns (truth, stderr)."""
+    done = subprocess.run([str(tools.workload), *map(str, arguments)], env=env, capture_output=True, text=True,
+                          timeout=timeout, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"workload failed with {done.returncode}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout), done.stderr
+
+
+def dump(tools, directory):
+    """Every object that `collscope dump` prints for the segments in directory."""
+    env = dict(os.environ, COLLSCOPE_DIR=str(directory))
+    done = subprocess.run([str(tools.command), "dump", "--format", "jsonl"], env=env, capture_output=True, text=True,
+                          check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"dump failed with {done.returncode}: {done.stderr[-2000:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def status(tools, directory):
+    env = dict(os.environ, COLLSCOPE_DIR=str(directory))
+    done = subprocess.run([str(tools.command), "status", "--json"], env=env, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.stdout.strip() else {}
+
+
+def median(values):
+    return statistics.median(values) if values else float("nan")
