@@ -39,8 +39,10 @@ struct cs_settings {
 	bool nvtx;                   /* COLLSCOPE_NVTX: NVTX injection on or off; default 1 */
 	char nvtx_ranges[256]; /* COLLSCOPE_NVTX_RANGES: comma-separated fnmatch patterns of range names kept
 				  as marks; "" = none */
-	char cupti_path[CS_PATH_BYTES]; /* COLLSCOPE_CUPTI_PATH: libcupti to load; "" = search */
-	char steps[CS_PATH_BYTES];      /* COLLSCOPE_STEPS: rule file (exporter, CLI); "" = none */
+	char cupti_path[CS_PATH_BYTES];  /* COLLSCOPE_CUPTI_PATH: libcupti to load; "" = search */
+	char steps[CS_PATH_BYTES];       /* COLLSCOPE_STEPS: rule file (exporter, CLI); "" = none */
+	char nccl_plugin[CS_PATH_BYTES]; /* COLLSCOPE_NCCL_PLUGIN: profiler plugin to forward to; "" = none */
+	char nvtx_tool[CS_PATH_BYTES];   /* COLLSCOPE_NVTX_TOOL: NVTX tool to forward to; "" = none */
 };
 
 enum cs_variable_type {

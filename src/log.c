@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One line, one write(2). Everything is on the stack: the library runs in other people's servers, where a log
+ * line must not allocate, lock or leave errno changed. That rules out gmtime_r (it takes glibc's time zone
+ * lock and may read a file), so the date is computed here.
+ */
+#include "log.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Longest formatted message. Escaping makes at most six bytes of one (\u00XX). */
+#define MESSAGE_BYTES 1024
+#define LINE_BYTES    (6 * MESSAGE_BYTES + 256)
+
+static const char *log_component = "collscope";
+static enum cs_log_level log_level = CS_LOG_WARN;
+static enum cs_log_format log_format = CS_LOG_PLAIN;
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const format_names[] = {"plain", "logfmt", "json"};
+
+struct line {
+	size_t used;
+	char bytes[LINE_BYTES];
+};
+
+void
+cs_log_setup(const char *component, enum cs_log_level level, enum cs_log_format format)
+{
+	log_component = component;
+	log_level = level;
+	log_format = format;
+}
+
+static int
+parse(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; name != NULL && i < count; i++) {
+		if (strcmp(name, names[i]) == 0)
+			return (int)i;
+	}
+	return -EINVAL;
+}
+
+int
+cs_log_level_parse(const char *name)
+{
+	return parse(name, level_names, sizeof(level_names) / sizeof(level_names[0]));
+}
+
+int
+cs_log_format_parse(const char *name)
+{
+	return parse(name, format_names, sizeof(format_names) / sizeof(format_names[0]));
+}
+
+int
+cs_log_enabled(enum cs_log_level level)
+{
+	return level <= log_level;
+}
+
+static void
+put(struct line *line, const char *text, size_t length)
+{
+	/* Room for the newline is always kept. */
+	size_t room = sizeof(line->bytes) - 1 - line->used;
+
+	if (length > room)
+		length = room;
+	memcpy(line->bytes + line->used, text, length);
+	line->used += length;
+}
+
+static void
+put_text(struct line *line, const char *text)
+{
+	put(line, text, strlen(text));
+}
+
+/* Length of the valid UTF-8 character at text (RFC 3629), 0 when there is none. */
+static size_t
+utf8_length(const unsigned char *text, size_t left)
+{
+	unsigned char lead = text[0];
+	unsigned char low = 0x80;
+	unsigned char high = 0xBF;
+	size_t length;
+
+	if (lead < 0x80)
+		return 1;
+	if (lead >= 0xC2 && lead <= 0xDF)
+		length = 2;
+	else if ((lead & 0xF0) == 0xE0)
+		length = 3;
+	else if (lead >= 0xF0 && lead <= 0xF4)
+		length = 4;
+	else
+		return 0;
+	/* No overlong forms, no surrogates, nothing over U+10FFFF. */
+	if (lead == 0xE0)
+		low = 0xA0;
+	else if (lead == 0xED)
+		high = 0x9F;
+	else if (lead == 0xF0)
+		low = 0x90;
+	else if (lead == 0xF4)
+		high = 0x8F;
+	if (left < length || text[1] < low || text[1] > high)
+		return 0;
+	for (size_t i = 2; i < length; i++) {
+		if ((text[i] & 0xC0) != 0x80)
+			return 0;
+	}
+	return length;
+}
+
+/* Text with control characters and bad UTF-8 made harmless; `quoted`: also fit for a string in quotes. */
+static void
+put_clean(struct line *line, const char *text, size_t length, bool quoted)
+{
+	size_t i = 0;
+
+	while (i < length) {
+		unsigned char byte = (unsigned char)text[i];
+		size_t width = utf8_length((const unsigned char *)text + i, length - i);
+
+		if (width == 0) {
+			put(line, "?", 1);
+			width = 1;
+		} else if (byte < 0x20 || byte == 0x7F) {
+			char escape[8];
+
+			if (quoted) {
+				snprintf(escape, sizeof(escape), "\\u%04x", byte);
+				put_text(line, escape);
+			} else {
+				put(line, byte == '\n' || byte == '\t' ? " " : "?", 1);
+			}
+		} else {
+			if (quoted && (byte == '"' || byte == '\\'))
+				put(line, "\\", 1);
+			put(line, text + i, width);
+		}
+		i += width;
+	}
+}
+
+/* End of one name=value at text, NULL when there is none. Values: "in quotes" or without spaces. */
+static const char *
+pair_end(const char *text, const char *end)
+{
+	const char *at = text;
+
+	if (at == end || *at < 'a' || *at > 'z')
+		return NULL;
+	while (at < end && ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_'))
+		at++;
+	if (at == end || *at != '=')
+		return NULL;
+	at++;
+	if (at < end && *at == '"') {
+		for (at++; at < end && *at != '"'; at++) {
+			if (*at == '\\' && at + 1 < end)
+				at++;
+		}
+		if (at == end)
+			return NULL;
+		at++;
+		return at == end || *at == ' ' ? at : NULL;
+	}
+	while (at < end && *at != ' ' && *at != '"')
+		at++;
+	return at == end || *at == ' ' ? at : NULL;
+}
+
+/* Where the name=value data at the end of a message begins; `end` when there is none. */
+static const char *
+data_start(const char *message, const char *end)
+{
+	for (const char *space = message; space < end; space++) {
+		const char *at = space;
+
+		if (*space != ' ')
+			continue;
+		while (at != NULL && at < end && *at == ' ')
+			at = pair_end(at + 1, end);
+		if (at == end)
+			return space;
+	}
+	return end;
+}
+
+static void
+put_json_data(struct line *line, const char *at, const char *end)
+{
+	while (at < end) {
+		const char *name = at + 1;
+		const char *stop = pair_end(name, end);
+		const char *value = memchr(name, '=', (size_t)(end - name));
+
+		if (stop == NULL || value == NULL)
+			return;
+		value++;
+		put(line, ",\"", 2);
+		put(line, name, (size_t)(value - 1 - name));
+		put(line, "\":", 2);
+		put(line, "\"", 1);
+		if (*value == '"')
+			put_clean(line, value + 1, (size_t)(stop - value) - 2, true);
+		else
+			put_clean(line, value, (size_t)(stop - value), true);
+		put(line, "\"", 1);
+		at = stop;
+	}
+}
+
+/* UTC as RFC 3339 with milliseconds. Days to date: eras of 400 years, years that start in March. */
+static void
+format_time(char *text, size_t text_bytes)
+{
+	uint64_t now_ms = cs_clock_realtime_ns() / CS_NS_PER_MS;
+	uint64_t second = now_ms / 1000;
+	uint64_t day = second / 86400 + 719468; /* since 0000-03-01 */
+	uint64_t era = day / 146097;
+	uint64_t day_of_era = day % 146097;
+	uint64_t year_of_era =
+		(day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+	uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+	uint64_t shifted = (5 * day_of_year + 2) / 153; /* month, March = 0 */
+	unsigned int month = (unsigned int)(shifted < 10 ? shifted + 3 : shifted - 9);
+	unsigned int year = (unsigned int)(year_of_era + era * 400 + (month <= 2));
+
+	snprintf(text, text_bytes, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000, month,
+		(unsigned int)(day_of_year - (153 * shifted + 2) / 5 + 1), (unsigned int)(second / 3600 % 24),
+		(unsigned int)(second / 60 % 60), (unsigned int)(second % 60), (unsigned int)(now_ms % 1000));
+}
+
+static void
+compose(struct line *line, enum cs_log_level level, const char *message, size_t length)
+{
+	const char *end = message + length;
+	const char *data;
+	char now[64];
+
+	switch (log_format) {
+	case CS_LOG_LOGFMT:
+		data = data_start(message, end);
+		format_time(now, sizeof(now));
+		put_text(line, "time=");
+		put_text(line, now);
+		put_text(line, " level=");
+		put_text(line, level_names[level]);
+		put_text(line, " component=");
+		put_text(line, log_component);
+		put_text(line, " msg=\"");
+		put_clean(line, message, (size_t)(data - message), true);
+		put(line, "\"", 1);
+		put_clean(line, data, (size_t)(end - data), false);
+		break;
+	case CS_LOG_JSON:
+		data = data_start(message, end);
+		format_time(now, sizeof(now));
+		put_text(line, "{\"time\":\"");
+		put_text(line, now);
+		put_text(line, "\",\"level\":\"");
+		put_text(line, level_names[level]);
+		put_text(line, "\",\"component\":\"");
+		put_text(line, log_component);
+		put_text(line, "\",\"msg\":\"");
+		put_clean(line, message, (size_t)(data - message), true);
+		put(line, "\"", 1);
+		put_json_data(line, data, end);
+		put(line, "}", 1);
+		break;
+	case CS_LOG_PLAIN:
+	default:
+		put_text(line, log_component);
+		put_text(line, ": ");
+		put_text(line, level_names[level]);
+		put_text(line, ": ");
+		put_clean(line, message, length, false);
+		break;
+	}
+}
+
+void
+cs_log(enum cs_log_level level, const char *format, ...)
+{
+	int saved_errno = errno;
+	char message[MESSAGE_BYTES];
+	struct line line;
+	va_list arguments;
+	int length;
+
+	if (!cs_log_enabled(level))
+		return;
+	va_start(arguments, format);
+	length = vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		goto out;
+	if ((size_t)length >= sizeof(message)) {
+		length = sizeof(message) - 1;
+		memcpy(message + sizeof(message) - 4, "...", 3);
+	}
+	line.used = 0;
+	compose(&line, level, message, (size_t)length);
+	line.bytes[line.used++] = '\n';
+	/* A full or closed stderr loses the line: there is nobody left to tell. */
+	(void)!write(STDERR_FILENO, line.bytes, line.used);
+out:
+	errno = saved_errno;
+}
