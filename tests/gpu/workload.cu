@@ -8,6 +8,7 @@
  *   --kind nccl    the NCCL stand-in instead, one rank (732 nodes)
  *   --kind gemm    no all-reduce (610 nodes)
  *   --ipc N --rank R --exchange DIR   N processes on this GPU share their buffers through CUDA IPC; one rank each
+ *   --device N     GPU (default 0); with --ipc on several GPUs each process names its own
  *   --sync         the CPU waits for every step; else it runs ahead
  *   --events N     eager all-reduces of --spin-us each, timed by CUDA events, before the loop
  */
@@ -35,6 +36,7 @@ struct options {
 	int spin_us = 0;
 	int ipc = 0;
 	int rank = 0;
+	int device = 0;
 	std::string exchange;
 	int pause_ms = 0; /* after the loop, before exit */
 	bool abandon = false; /* exit without destroying anything */
@@ -235,7 +237,7 @@ parse(int argc, char **argv)
 	static const option longs[] = {{"kind", 1, nullptr, 'k'}, {"layers", 1, nullptr, 'l'},
 		{"steps", 1, nullptr, 'n'}, {"seconds", 1, nullptr, 't'}, {"sync", 0, nullptr, 's'},
 		{"events", 1, nullptr, 'e'}, {"spin-us", 1, nullptr, 'u'}, {"ipc", 1, nullptr, 'i'},
-		{"rank", 1, nullptr, 'r'}, {"exchange", 1, nullptr, 'x'}, {"pause-ms", 1, nullptr, 'p'},
+		{"rank", 1, nullptr, 'r'}, {"device", 1, nullptr, 'd'}, {"exchange", 1, nullptr, 'x'}, {"pause-ms", 1, nullptr, 'p'},
 		{"abandon", 0, nullptr, 'a'}, {nullptr, 0, nullptr, 0}};
 	options o;
 	int c;
@@ -251,6 +253,7 @@ parse(int argc, char **argv)
 		case 'u': o.spin_us = atoi(optarg); break;
 		case 'i': o.ipc = atoi(optarg); break;
 		case 'r': o.rank = atoi(optarg); break;
+		case 'd': o.device = atoi(optarg); break;
 		case 'x': o.exchange = optarg; break;
 		case 'p': o.pause_ms = atoi(optarg); break;
 		case 'a': o.abandon = true; break;
@@ -278,6 +281,7 @@ main(int argc, char **argv)
 	counts eager, per_step;
 	long steps = 0;
 
+	CHECK(cudaSetDevice(o.device));
 	printf("{");
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
