@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads what arrives on descriptor 2 through a pipe; the pipe holds 64 KiB, far more than a test writes. */
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int pipe_ends[2];
+static int saved_stderr;
+static char text[65536];
+
+static int
+setup(void **state)
+{
+	(void)state;
+	if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) != 0)
+		return -1;
+	saved_stderr = dup(STDERR_FILENO);
+	return dup2(pipe_ends[1], STDERR_FILENO) < 0 ? -1 : 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	dup2(saved_stderr, STDERR_FILENO);
+	close(saved_stderr);
+	close(pipe_ends[0]);
+	close(pipe_ends[1]);
+	return 0;
+}
+
+/* What one call wrote: pipes keep writes of up to 64 KiB apart only by content, so one read per line. */
+static const char *
+line(void)
+{
+	ssize_t length = read(pipe_ends[0], text, sizeof(text) - 1);
+
+	text[length < 0 ? 0 : length] = '\0';
+	return text;
+}
+
+static void
+test_levels(void **state)
+{
+	(void)state;
+	cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_PLAIN);
+	assert_true(cs_log_enabled(CS_LOG_ERROR));
+	assert_true(cs_log_enabled(CS_LOG_WARN));
+	assert_false(cs_log_enabled(CS_LOG_INFO));
+	cs_log_info("Not shown.");
+	cs_log_debug("Not shown.");
+	assert_string_equal(line(), "");
+	cs_log_warn("Shown.");
+	assert_string_equal(line(), "collscope: warn: Shown.\n");
+	cs_log_error("Value is %d.", 7);
+	assert_string_equal(line(), "collscope: error: Value is 7.\n");
+	cs_log_setup("other", CS_LOG_DEBUG, CS_LOG_PLAIN);
+	cs_log_debug("Shown too.");
+	assert_string_equal(line(), "other: debug: Shown too.\n");
+}
+
+static void
+test_parse(void **state)
+{
+	(void)state;
+	assert_int_equal(cs_log_level_parse("error"), CS_LOG_ERROR);
+	assert_int_equal(cs_log_level_parse("warn"), CS_LOG_WARN);
+	assert_int_equal(cs_log_level_parse("info"), CS_LOG_INFO);
+	assert_int_equal(cs_log_level_parse("debug"), CS_LOG_DEBUG);
+	assert_int_equal(cs_log_level_parse("Debug"), -EINVAL);
+	assert_int_equal(cs_log_level_parse(NULL), -EINVAL);
+	assert_int_equal(cs_log_format_parse("plain"), CS_LOG_PLAIN);
+	assert_int_equal(cs_log_format_parse("logfmt"), CS_LOG_LOGFMT);
+	assert_int_equal(cs_log_format_parse("json"), CS_LOG_JSON);
+	assert_int_equal(cs_log_format_parse("xml"), -EINVAL);
+}
+
+/* The date and time of a line must be those that gmtime_r makes of a moment around the call. */
+static void
+assert_time(const char *found, time_t before, time_t after)
+{
+	char low[32];
+	char high[32];
+	char part[20];
+	struct tm parts;
+
+	strftime(low, sizeof(low), "%Y-%m-%dT%H:%M:%S", gmtime_r(&before, &parts));
+	strftime(high, sizeof(high), "%Y-%m-%dT%H:%M:%S", gmtime_r(&after, &parts));
+	memcpy(part, found, 19);
+	part[19] = '\0';
+	assert_true(strcmp(low, part) <= 0 && strcmp(part, high) <= 0);
+	assert_int_equal(found[19], '.');
+	assert_int_equal(found[23], 'Z');
+}
+
+static void
+test_logfmt(void **state)
+{
+	time_t before = time(NULL);
+
+	(void)state;
+	cs_log_setup("collscope-exporter", CS_LOG_INFO, CS_LOG_LOGFMT);
+	cs_log_info("Segment \"x\" is gone. pid=%d path=\"/a b\" x=", 12);
+	line();
+	assert_true(strncmp(text, "time=", 5) == 0);
+	assert_time(text + 5, before, time(NULL));
+	assert_string_equal(text + 29, " level=info component=collscope-exporter msg=\"Segment \\\"x\\\" is "
+				       "gone.\" pid=12 path=\"/a b\" x=\n");
+	cs_log_info("No data: a=b is inside. Really");
+	line();
+	assert_string_equal(text + 29,
+		" level=info component=collscope-exporter msg=\"No data: a=b is inside. Really\"\n");
+}
+
+static void
+test_json(void **state)
+{
+	(void)state;
+	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_JSON);
+	cs_log_warn("Line\nbreak and \\ and \xC3\xA9 and \xFF. size=4 name=\"q \\\" r\"");
+	line();
+	assert_true(strncmp(text, "{\"time\":\"", 9) == 0);
+	assert_string_equal(text + 33,
+		"\",\"level\":\"warn\",\"component\":\"collscope\",\"msg\":\"Line\\u000abreak and \\\\ and "
+		"\xC3\xA9 and ?.\",\"size\":\"4\",\"name\":\"q \\\\\\\" r\"}\n");
+}
+
+static void
+test_bad_text(void **state)
+{
+	(void)state;
+	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
+	/* Lone continuation, overlong, surrogate, over U+10FFFF, cut short, escape sequence, line break. */
+	cs_log_info("\x80|\xC0\xAF|\xED\xA0\x80|\xF4\x90\x80\x80|\xE2\x82|\x1B[31m|\n|\xE2\x82\xAC|"
+		    "\xF0\x9F\x98\x80");
+	assert_string_equal(line(),
+		"collscope: info: ?|\?\?|\?\?\?|\?\?\?\?|\?\?|?[31m| |\xE2\x82\xAC|\xF0\x9F\x98\x80\n");
+}
+
+static void
+test_length(void **state)
+{
+	char long_text[3000];
+	const enum cs_log_format formats[] = {CS_LOG_PLAIN, CS_LOG_LOGFMT, CS_LOG_JSON};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		size_t length;
+
+		cs_log_setup("collscope", CS_LOG_INFO, formats[i]);
+		/* The widest escape of all for every byte. */
+		memset(long_text, '\x01', sizeof(long_text) - 1);
+		long_text[sizeof(long_text) - 1] = '\0';
+		cs_log_info("%s", long_text);
+		length = strlen(line());
+		assert_true(length > 1000 && length < 6 * 1024 + 256);
+		assert_int_equal(text[length - 1], '\n');
+		assert_ptr_equal(strchr(text, '\n'), text + length - 1);
+		assert_non_null(strstr(text, "..."));
+		if (formats[i] == CS_LOG_JSON)
+			assert_string_equal(text + length - 6, "...\"}\n");
+	}
+}
+
+static void
+test_errno(void **state)
+{
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(full >= 0);
+	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
+	dup2(full, STDERR_FILENO);
+	close(full);
+	errno = EDOM;
+	cs_log_info("Nobody reads this.");
+	assert_int_equal(errno, EDOM);
+	dup2(pipe_ends[1], STDERR_FILENO);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_levels, setup, teardown),
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_length, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_errno, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
