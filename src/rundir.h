@@ -2,7 +2,7 @@
 /*
  * The run directory: where segments and the exporter's lock file are. $COLLSCOPE_DIR if set, else
  * /run/collscope if it exists and is writable (or can be created), else /dev/shm/collscope-<uid>. Thread
- * context: any; no allocation. Safe in the host at start-up.
+ * context: any; errno kept and no allocation except in cs_rundir_each. Safe in the host at start-up.
  */
 #ifndef CS_RUNDIR_H
 #define CS_RUNDIR_H
@@ -21,8 +21,9 @@ int cs_rundir_prepare(const char *configured, char *path, size_t path_bytes);
 int cs_rundir_parse_name(const char *file_name, uint32_t *pid, uint64_t *start_time_ticks);
 int cs_rundir_format_name(uint32_t pid, uint64_t start_time_ticks, char *name, size_t name_bytes);
 
-/* Calls visit(path, file_name, context) for every segment file; stops and returns the first nonzero result.
- * -errno when the directory cannot be read; -ENOENT when it does not exist. */
+/* Calls visit(path of the file, its name, context) for every file with a segment's name, in no particular
+ * order; stops and returns the first nonzero result. -errno when the directory cannot be read; -ENOENT when
+ * it does not exist. For readers: allocates (opendir). */
 int cs_rundir_each(
 	const char *path, int (*visit)(const char *path, const char *name, void *context), void *context);
 

@@ -96,9 +96,12 @@ enum cs_command {
 };
 
 /*
- * One request at a time: a reader fills the fields and then raises request_sequence (release); the writer
- * answers by storing the same number in STATUS control_done, with control_result. A reader takes byte 1 of
- * the file with an OFD write lock while it does so, so two commands cannot mix.
+ * One request at a time: a reader makes request_sequence odd, fills the fields, and makes it even (release);
+ * the writer copies the fields between two loads of the same even number that it has not answered, so a
+ * request that replaces one whose reader gave up waiting is never mixed with it. It answers by storing
+ * control_result and then the same number in STATUS control_done (release). A reader takes byte 1 of the file
+ * with an OFD write lock while it does so, so two readers cannot mix; one that dies halfway leaves an odd
+ * number, from which the next one goes on.
  */
 struct cs_control {
 	_Atomic uint64_t request_sequence;
@@ -294,8 +297,9 @@ struct cs_environment {
  *   r * 2 + 1     record r is being written
  *   r * 2 + 2     record r is complete
  * Writers reserve r by adding to `head`, move the slot to r * 2 + 1 by compare-and-swap from an even value
- * (an odd one is a writer that a whole lap has overtaken: the record is dropped and counted), store the
- * words, then publish r * 2 + 2 with release. A reader copies the words between two loads of `sequence`;
+ * below it (an odd one is a writer that a whole lap has overtaken, a greater one is the lap that overtook us:
+ * in both cases the record is dropped and counted), store the words, then publish r * 2 + 2 with release. A
+ * reader copies the words between two loads of `sequence`;
  * unless both are r * 2 + 2 the copy is thrown away, so an overwrite in flight is never taken for a record.
  */
 struct cs_ring_slot {

@@ -24,23 +24,30 @@ struct cs_segment_options {
 /*
  * Creates `<directory>/<pid>-<start time ticks>.seg`, mode 0600: a temporary name first (O_EXCL, O_NOFOLLOW,
  * O_CLOEXEC), blocks reserved with posix_fallocate (a full file system is -ENOSPC here, never SIGBUS later),
- * filled, locked (OFD write lock on byte 0: the sign of life), renamed. Thread context: start-up, one thread.
- * May allocate and block.
+ * filled, locked (OFD write lock on byte 0: the sign of life), renamed. An existing file is never replaced:
+ * when the name is taken (another PID namespace, or the program that this process was before exec) the next
+ * tick is tried; the header has the true one. -ENAMETOOLONG: path over CS_SEGMENT_PATH_BYTES. Thread context:
+ * start-up, one thread. May allocate and block; errno kept.
  */
 int cs_segment_writer_create(const struct cs_segment_options *options, struct cs_segment_writer **writer);
 
-/* Unmaps and closes (the lock goes); the file stays for readers unless `unlink_file`. NULL is fine. */
+/* Unmaps (the lock goes); the file stays for readers unless `unlink_file`. NULL is fine. */
 void cs_segment_writer_destroy(struct cs_segment_writer *writer, bool unlink_file);
 
-/* For the atfork child handler: closes the descriptor so that the child does not keep the parent's sign of
- * life, and makes every later call on this writer a no-op. The mapping stays (munmap is not needed in a child
- * that is dead to us). Async-signal-safe. */
+/* For the atfork child handler: the child must not keep the parent's sign of life. A mapping holds the open
+ * file description, and so the lock, as a descriptor does; so the mapping is replaced by private zero pages
+ * (pointers handed out before stay harmless), and every later call on this writer is a no-op. The parent has
+ * no descriptor open: the mapping is what keeps its lock. Async-signal-safe. */
 void cs_segment_writer_abandon(struct cs_segment_writer *writer);
 
-/* Borrowed pointers into the mapping; valid until destroy. */
+/* Borrowed pointers into the mapping; valid until destroy. Requests are taken from CONTROL with
+ * cs_segment_writer_take_request. */
 struct cs_status *cs_segment_writer_status(struct cs_segment_writer *writer);
 struct cs_control *cs_segment_writer_control(struct cs_segment_writer *writer);
+/* Length of a segment's path, with the NUL. */
+#define CS_SEGMENT_PATH_BYTES 1024U
 const char *cs_segment_writer_path(const struct cs_segment_writer *writer);
+/* Host memory that the writer holds: file and private tables. */
 uint64_t cs_segment_writer_mapped_bytes(const struct cs_segment_writer *writer);
 
 /*
@@ -55,12 +62,13 @@ void cs_segment_writer_lose(
 	struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count, uint64_t at_ns);
 
 /*
- * Interning. Take a small lock (host-safe: spins at most for another insertion, no allocation, no system
- * call); callers cache the ids and do not call these per record. Equal input gives the equal id. name: id >=
- * 1; 0 when the table is full (counted). Names longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when
- * full (counted). communicator: index + 1; 0 when full (counted). Identity is (hash, rank). gpu: index 0 ...
- * 15 by uuid, or by cuda_ordinal when the uuid is all zero; negative errno when full. A later call with the
- * same identity changes nothing. environment: 0, -ENOSPC.
+ * Interning. What is known is found without a lock; an insertion takes a small one (host-safe: spins a
+ * bounded time for another insertion and gives up as if the table were full; no allocation, no system call).
+ * Callers cache the ids and do not call these per record. Equal input gives the equal id. name: id >= 1; 0
+ * when the table is full (counted). Names longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when full
+ * (counted). communicator: index + 1; 0 when full (counted). Identity is (hash, rank). gpu: index 0 ... 15 by
+ * uuid, or by cuda_ordinal when the uuid is all zero; negative errno when full. A later call with the same
+ * identity changes nothing. environment: 0, -ENOSPC.
  */
 uint32_t cs_segment_writer_name(struct cs_segment_writer *writer, const char *name);
 uint32_t cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label);
@@ -88,5 +96,20 @@ enum cs_process_text {
  */
 void cs_segment_writer_text(struct cs_segment_writer *writer, enum cs_process_text which, const char *text);
 void cs_segment_writer_rank(struct cs_segment_writer *writer, int32_t rank, int32_t world);
+
+/* One request from CONTROL, as the reader wrote it; command may be outside enum cs_command. */
+struct cs_segment_request {
+	uint64_t sequence;
+	uint64_t command;
+	uint64_t from_ns;
+	uint64_t until_ns;
+	uint64_t argument;
+};
+
+/* true: *request is a whole request that has not been answered. A few loads; for one thread (the worker). */
+bool cs_segment_writer_take_request(struct cs_segment_writer *writer, struct cs_segment_request *request);
+/* error: 0 or a positive errno. */
+void cs_segment_writer_answer(
+	struct cs_segment_writer *writer, const struct cs_segment_request *request, int error);
 
 #endif
