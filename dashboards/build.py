@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes dashboards/collscope.json, the Grafana dashboard. Panels are listed here, one line of intent each; a test checks that the
+committed JSON is what this prints and that it follows the rules of Grafana's dashboard linter.
+
+    dashboards/build.py > dashboards/collscope.json
+"""
+import json
+import sys
+
+SOURCE = {"type": "prometheus", "uid": "$datasource"}
+FILTER = 'job=~"$job", instance=~"$instance"'
+STEP = f'{FILTER}, phase=~"$phase"'
+COLLECTIVE = f'{STEP}, op=~"$op", impl=~"$impl", size=~"$size"'
+RATE = "$__rate_interval"
+
+
+def rate(metric, labels, by=None):
+    inner = f"rate(collscope_{metric}{{{labels}}}[{RATE}])"
+    return f"sum by ({by}) ({inner})" if by else f"sum ({inner})"
+
+
+def quantile(q, metric, labels, by):
+    return f"histogram_quantile({q}, {rate(metric + '_bucket', labels, 'le, ' + by)})"
+
+
+def mean(metric, labels, by):
+    return f"{rate(metric + '_sum', labels, by)} / {rate(metric + '_count', labels, by)}"
+
+
+def panel(kind, title, description, unit, *targets, width=12, height=8, **more):
+    body = {
+        "type": kind, "title": title, "description": description, "datasource": SOURCE,
+        "gridPos": {"w": width, "h": height},
+        "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
+        "options": {},
+        "targets": [{"datasource": SOURCE, "expr": expr, "legendFormat": legend, "refId": chr(ord("A") + i),
+                     **({"format": "heatmap"} if kind == "heatmap" else {})}
+                    for i, (expr, legend) in enumerate(targets)],
+    }
+    if kind == "timeseries":
+        body["options"] = {"legend": {"displayMode": "table", "placement": "bottom", "calcs": ["mean", "max"]},
+                           "tooltip": {"mode": "multi", "sort": "desc"}}
+        body["fieldConfig"]["defaults"]["custom"] = {"fillOpacity": 10, "lineWidth": 1, "showPoints": "never", **more}
+    elif kind == "heatmap":
+        body["options"] = {"calculate": False, "yAxis": {"unit": unit}, "color": {"scheme": "Spectral", "mode": "scheme"},
+                           "tooltip": {"show": True, "yHistogram": True}}
+    elif kind == "stat":
+        body["options"] = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"}
+    return body
+
+
+ROWS = [
+    ("The step", [
+        panel("stat", "Step time", "Median time of one step of the chosen phases.", "s",
+              (quantile(0.5, "step_duration_seconds", STEP, "phase"), "{{phase}}"), width=6, height=5),
+        panel("stat", "Communication share", "Share of the step that is spent in collectives (union of their time).", "percentunit",
+              (f"{rate('step_collective_seconds_sum', STEP, 'phase')} / {rate('step_duration_seconds_sum', STEP, 'phase')}",
+               "{{phase}}"), width=6, height=5),
+        panel("stat", "Exposed communication per step", "Time under collectives and under nothing else: the price of communication.", "s",
+              (mean("step_exposed_collective_seconds", STEP, "phase"), "{{phase}}"), width=6, height=5),
+        panel("stat", "Collectives per step", "How many collectives a step runs.", "short",
+              (mean("step_collectives", STEP, "phase"), "{{phase}}"), width=6, height=5),
+        panel("timeseries", "Step time by phase", "Median and 99th percentile.", "s",
+              (quantile(0.5, "step_duration_seconds", STEP, "phase"), "{{phase}} p50"),
+              (quantile(0.99, "step_duration_seconds", STEP, "phase"), "{{phase}} p99")),
+        panel("timeseries", "Where a step's time goes", "Mean per step: exposed communication, hidden communication, the rest.", "s",
+              (mean("step_exposed_collective_seconds", STEP, "phase"), "{{phase}} exposed"),
+              (mean("step_collective_seconds", STEP, "phase"), "{{phase}} in collectives"),
+              (mean("step_duration_seconds", STEP, "phase"), "{{phase}} step")),
+    ]),
+    ("The collective", [
+        panel("timeseries", "Median duration by implementation and size",
+              "A switch of implementation shows as one line ending and another beginning.", "s",
+              (quantile(0.5, "collective_duration_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
+        panel("timeseries", "99th percentile by implementation and size", "The slow tail: contention, late ranks.", "s",
+              (quantile(0.99, "collective_duration_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
+        panel("heatmap", "Durations", "How the durations are spread; two bands are two implementations, or contention.", "s",
+              (rate("collective_duration_seconds_bucket", COLLECTIVE, "le"), "{{le}}")),
+        panel("timeseries", "Overlap", "Share of collective time under compute, copies, other collectives, or nothing.", "percentunit",
+              (f"{rate('collective_overlap_seconds_total', f'{STEP}, op=~{chr(34)}$op{chr(34)}, impl=~{chr(34)}$impl{chr(34)}', 'with')}"
+               f" / ignoring (with) group_left sum ({rate('collective_duration_seconds_sum', COLLECTIVE, 'phase')})", "{{with}}")),
+        panel("timeseries", "Duration by what ran beside it", "The 99th percentile of collectives under copies or other collectives.", "s",
+              (quantile(0.99, "collective_contended_duration_seconds",
+                        f'{FILTER}, op=~"$op", impl=~"$impl", size=~"$size"', "with"), "with {{with}}")),
+        panel("timeseries", "Bytes through collectives", "Message bytes, as nccl-tests counts them.", "Bps",
+              (rate("collective_bytes_total", COLLECTIVE, "impl"), "{{impl}}")),
+    ]),
+    ("The ranks", [
+        panel("timeseries", "Mean duration by rank", "The straggler has the least: it never waits.", "s",
+              (mean("collective_duration_seconds", COLLECTIVE, "rank"), "rank {{rank}}")),
+        panel("timeseries", "Waiting by rank", "Mean time a rank waits for the last one.", "s",
+              (mean("collective_wait_seconds", f'{STEP}, op=~"$op", impl=~"$impl"', "rank"), "rank {{rank}}")),
+        panel("timeseries", "Last arrivals", "Which rank arrives last, per second.", "ops",
+              (rate("collective_last_arrivals_total", STEP, "rank"), "rank {{rank}}")),
+        panel("timeseries", "Transfer time", "Duration without waiting: the least over the ranks.", "s",
+              (quantile(0.5, "collective_transfer_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
+    ]),
+    ("The tool itself", [
+        panel("timeseries", "Traced share of the time", "Deep: a record per kernel. Light: one per graph launch.", "percentunit",
+              (f"{rate('trace_seconds_total', FILTER, 'depth')} / ignoring (depth) group_left {rate('trace_seconds_total', FILTER)}",
+               "{{depth}}")),
+        panel("timeseries", "Lost records", "By cause; zero is normal.", "ops",
+              (rate("records_lost_total", FILTER, "cause"), "{{cause}}")),
+        panel("timeseries", "CPU of the injected library", "Seconds of CPU per second, by rank.", "percentunit",
+              (rate("injector_cpu_seconds_total", FILTER, "rank"), "rank {{rank}}")),
+        panel("timeseries", "Perturbation", "Step time under deep tracing against light tracing, by rank.", "percentunit",
+              (f"avg by (rank, phase) (collscope_step_perturbation_ratio{{{STEP}}})", "rank {{rank}} {{phase}}")),
+    ]),
+]
+
+
+def variable(name, label, metric, multi=True):
+    query = f"label_values({metric}, {name})"
+    return {"type": "query", "name": name, "label": label, "datasource": SOURCE, "query": {"query": query, "refId": name},
+            "definition": query, "includeAll": multi, "multi": multi, "allValue": ".+" if multi else None, "refresh": 2, "sort": 3,
+            "current": {"selected": True, "text": ["All"], "value": ["$__all"]}}
+
+
+def dashboard():
+    panels, y, number = [], 0, 1
+    for title, members in ROWS:
+        panels.append({"type": "row", "title": title, "id": number, "collapsed": False, "panels": [],
+                       "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}})
+        number, y, x, tallest = number + 1, y + 1, 0, 0
+        for member in members:
+            if x + member["gridPos"]["w"] > 24:
+                x, y = 0, y + tallest
+            member["gridPos"].update(x=x, y=y)
+            member["id"] = number
+            number, x, tallest = number + 1, x + member["gridPos"]["w"], member["gridPos"]["h"]
+            panels.append(member)
+        y += tallest
+    duration = f"collscope_collective_duration_seconds_count{{{FILTER}}}"
+    return {
+        "title": "collscope", "uid": "collscope-collectives", "tags": ["collscope", "gpu", "inference"], "editable": False,
+        "id": None, "schemaVersion": 38, "version": 1, "refresh": "30s", "time": {"from": "now-1h", "to": "now"}, "timezone": "browser",
+        "links": [], "panels": panels,
+        "description": "Collective communication of LLM inference servers, per step: duration, overlap, waiting, ranks.",
+        "annotations": {"list": [{"name": "Exporter restarts", "enable": True, "iconColor": "orange", "datasource": SOURCE,
+                                  "expr": f"changes(process_start_time_seconds{{{FILTER}}}[5m]) > 0"}]},
+        "templating": {"list": [
+            {"type": "datasource", "name": "datasource", "label": "Data Source", "query": "prometheus", "refresh": 1},
+            variable("job", "Job", "collscope_build_info"),
+            variable("instance", "Instance", 'collscope_build_info{job=~"$job"}'),
+            variable("phase", "Phase", f"collscope_step_duration_seconds_count{{{FILTER}}}"),
+            variable("op", "Operation", duration), variable("impl", "Implementation", duration), variable("size", "Size", duration),
+        ]},
+    }
+
+
+json.dump(dashboard(), sys.stdout, indent=2, sort_keys=True)
+print()
