@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the injected library borrow from its centre. All three work from any thread at any time,
- * before InitializeInjection too (NVTX may call us first), and are host-safe after the first call.
+ * What the rooms of the injected library know of each other: the one instance of the process.
+ *
+ * Life: InitializeInjection (cuInit's thread, once) loads the settings, finds CUPTI, subscribes and returns.
+ * The first context creates the segment, the label tables and the worker thread. From then on until fork or
+ * exit the writer is there.
  */
 #ifndef CS_INJECTOR_H
 #define CS_INJECTOR_H
@@ -9,12 +12,15 @@
 #include "environment.h"
 #include "segment_writer.h"
 
-/* The segment of this process; NULL while there is none and when there will be none (dormant, mode off, forked
- * child). Borrowed: valid for the life of the process. */
+/* The segment of this process; NULL before the first context, in a forked child and when dormant. One atomic
+ * load; any thread, host-safe. The pointer stays valid for the life of the process once handed out. */
 struct cs_segment_writer *cs_injector_borrow_writer(void);
-/* The settings, read from the environment at the first call. Never NULL. */
-const struct cs_settings *cs_injector_settings(void);
-/* Absolute path of the file that this code was loaded from; "" when it cannot be told. */
+
+/* Settings of this process, loaded in InitializeInjection; defaults before. Immutable after that; any thread.
+ */
+const struct cs_settings *cs_injector_borrow_settings(void);
+
+/* Absolute path of the file that this code was loaded from, "" when unknown. Static string. */
 const char *cs_injector_library_path(void);
 
 #endif

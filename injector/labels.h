@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The label side of the injector: from driver and graph callbacks to "this kernel record is that collective".
+ *
+ * Learning happens on application threads, inside CUPTI callbacks: a launch of a kernel that the catalogue
+ * calls a collective gets a label (announced by NCCL's plugin or NVTX, else decoded from its parameters, else
+ * by name), which is filed under the graph node that CUPTI creates inside the same call, or under the
+ * correlation id of an eager launch. Clones of nodes get copies. Looking up happens on whichever thread
+ * parses activity records.
+ *
+ * All memory is taken in cs_labels_init and never grows: when a table is full, that is counted
+ * (STATUS unlabelled[LEDGER_FULL]) and records say "unknown".
+ */
+#ifndef CS_LABELS_H
+#define CS_LABELS_H
+
+#include "catalog.h"
+#include "cupti_api.h"
+#include "segment_writer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Once per process, at the first context, before any of the functions below; start-up context (allocates).
+ * All pointers are borrowed for the life of the process. 0 or -errno (-ENOMEM: nothing allocated). Registers
+ * with injector/announce.h for late facts. */
+int cs_labels_init(
+	const struct cs_cupti_api *cupti, struct cs_segment_writer *writer, const struct cs_catalog *catalog);
+
+/* Host memory held, for STATUS. */
+uint64_t cs_labels_mapped_bytes(void);
+
+/* Enables (or disables) on the subscriber exactly the driver and resource callback ids that the label side
+ * needs: the launch family, cuGraphLaunch, graph and node events, module unload. 0, or -EIO with CUPTI's
+ * result in *failure (may be NULL). Not from inside a callback that CUPTI forbids; start-up, worker or
+ * CONTEXT_CREATED. */
+int cs_labels_enable(CUpti_SubscriberHandle subscriber, bool enable, CUptiResult *failure);
+
+/* Callbacks, dispatched by injector/subscription.c. Application threads; host-safe: no allocation, no lock,
+ * no system call; errno is kept by the dispatcher. */
+void cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
+void cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
+
+/* CLOCK_REALTIME of the last node, clone or executable graph that was seen, 0 none yet: what "no new graph
+ * for a while" is measured from. Any thread. */
+uint64_t cs_labels_last_graph_ns(void);
+/* Eager collective launches seen by callbacks. Any thread. */
+uint64_t cs_labels_eager_collectives(void);
+
+struct cs_kernel_key {
+	const char
+		*name; /* as in the activity record: CUPTI's memory, valid while its buffer is; may be NULL */
+	uint64_t graph_node_id; /* 0 outside graphs */
+	uint32_t correlation_id;
+	uint32_t context_id;
+	uint32_t stream_id;
+};
+
+struct cs_kernel_identity {
+	uint8_t kind;         /* enum cs_catalog_kind: NONE = an ordinary kernel */
+	uint8_t record_flags; /* CS_RECORD_FUSED, CS_RECORD_PART */
+	uint32_t ref;         /* COLLECTIVE: label id (0 none); MARKER: name id */
+	uint64_t bytes;       /* COLLECTIVE: CS_BYTES_UNKNOWN when unknown */
+	uint32_t sequence;    /* COLLECTIVE: of its communicator, 0 unknown */
+};
+
+/* What a kernel record is. Counts STATUS unlabelled[] by reason when a collective's size is not known. The
+ * caller is the activity parser: calls are serialised by its lock; runs beside the callbacks above. Fast path
+ * (an ordinary kernel): one hash lookup by the name's address, checked against the name's first bytes, since
+ * CUPTI before 13.4.1 may reuse an address after a module was unloaded. */
+void cs_labels_resolve(const struct cs_kernel_key *key, struct cs_kernel_identity *identity);
+
+#endif
