@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sets the environment and becomes the command (exec): same pid, so signals, exit status, job control and
+ * service managers need nothing from us. */
+#include "cmd.h"
+
+#include "exporter_start.h"
+#include "locate.h"
+#include "log.h"
+#include "rundir.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INJECTION_VARIABLE "CUDA_INJECTION64_PATH"
+
+enum { OPTION_LIBRARY, OPTION_NO_EXPORTER };
+
+static const struct cs_cmd_option options[] = {
+	{OPTION_NO_EXPORTER, 0, "no-exporter", NULL, NULL,
+		"Start no exporter, neither now nor by the first traced process (as --exporter off)."},
+	{OPTION_LIBRARY, 0, "library", "FILE", CS_COMPLETE_FILE,
+		"The libcollscope.so to load (default: the one installed with this command)."},
+	{.name = NULL},
+};
+
+static const struct cs_cmd_example examples[] = {
+	{"collscope run -- vllm serve MODEL --tensor-parallel-size 8",
+		"Start a server with the profiler; metrics are on http://127.0.0.1:19400/"},
+	{"collscope run --mode full --no-exporter -- torchrun --nproc-per-node 2 train.py",
+		"Trace every kernel, for `collscope dump` and `collscope status`"},
+	{.command = NULL},
+};
+
+static const struct cs_cmd_status statuses[] = {
+	{"125", "collscope itself failed: usage error, or libcollscope.so was not found."},
+	{"126", "COMMAND was found and could not be executed."},
+	{"127", "COMMAND was not found."},
+	{"else", "That of COMMAND, which takes the place of this process."},
+	{.status = NULL},
+};
+
+struct request {
+	char library[CS_PATH_BYTES];
+	const char *command; /* NULL: none given */
+};
+
+/* COMMAND may change its working directory before anybody reads the setting. 0, -ENAMETOOLONG, -errno of
+ * getcwd. */
+static int
+make_absolute(const char *path, char *absolute, size_t absolute_bytes)
+{
+	char here[PATH_MAX];
+	int length;
+
+	if (path[0] == '/' || path[0] == 0)
+		length = snprintf(absolute, absolute_bytes, "%s", path);
+	else if (!getcwd(here, sizeof(here)))
+		return -errno;
+	else
+		length = snprintf(absolute, absolute_bytes, "%s/%s", here, path);
+	return length < 0 || (size_t)length >= absolute_bytes ? -ENAMETOOLONG : 0;
+}
+
+static void
+keep_complaint(const char *sentence, void *context)
+{
+	snprintf(context, 512, "%s", sentence);
+}
+
+/* One --<variable> VALUE: checked by the same table as the library's, then put into the environment. */
+static int
+set_variable(struct cs_cmd_parser *parser, const struct cs_variable *variable)
+{
+	static struct cs_settings settings;
+	char value[PATH_MAX], assignment[PATH_MAX + 64];
+	char *envp[] = {assignment, NULL};
+	char complaint[512] = "";
+	bool is_path = variable->type == CS_VARIABLE_TEXT && strstr(variable->values, "path");
+	int result = 0;
+
+	if (is_path)
+		result = make_absolute(parser->value, value, sizeof(value));
+	else
+		snprintf(value, sizeof(value), "%s", parser->value);
+	if (result)
+		return cs_cmd_usage_error(
+			parser, "Cannot use the value of %s: %s", parser->option, strerror(-result));
+	snprintf(assignment, sizeof(assignment), "%s=%s", variable->name, value);
+	if (cs_settings_load(&settings, envp, keep_complaint, complaint)) {
+		size_t length = strlen(complaint);
+
+		if (length && complaint[length - 1] == '.')
+			complaint[length - 1] = 0;
+		return cs_cmd_usage_error(parser, "%s: %s", parser->option, complaint);
+	}
+	if (setenv(variable->name, value, 1))
+		return cs_cmd_usage_error(parser, "Cannot set %s: %s", variable->name, strerror(errno));
+	return 0;
+}
+
+static int
+take_library(struct request *request, struct cs_cmd_parser *parser)
+{
+	int result = make_absolute(parser->value, request->library, sizeof(request->library));
+
+	if (result == 0 && access(request->library, R_OK))
+		result = -errno;
+	if (result)
+		return cs_cmd_usage_error(parser, "Cannot read \"%s\": %s", parser->value, strerror(-result));
+	return 0;
+}
+
+/* 0 or CS_PARSE_EXIT. Leaves parser->index at the word after COMMAND. */
+static int
+parse(struct request *request, struct cs_cmd_parser *parser)
+{
+	size_t variable_count;
+	const struct cs_variable *variables = cs_variables(&variable_count);
+	int option;
+
+	while ((option = cs_cmd_next(parser)) != CS_PARSE_END) {
+		int result = 0;
+
+		if (option == CS_PARSE_OPERAND) {
+			request->command = parser->value;
+			return 0;
+		}
+		if (option == CS_PARSE_EXIT)
+			return option;
+		if (option >= CS_OPTION_ENVIRONMENT)
+			result = set_variable(parser, &variables[option - CS_OPTION_ENVIRONMENT]);
+		else if (option == OPTION_LIBRARY)
+			result = take_library(request, parser);
+		else
+			setenv("COLLSCOPE_EXPORTER", "off", 1);
+		if (result)
+			return result;
+	}
+	return cs_cmd_usage_error(parser, "Which COMMAND shall run?");
+}
+
+static int
+choose_library(struct request *request)
+{
+	int result;
+
+	if (request->library[0])
+		return 0;
+	result = cs_locate_library(request->library, sizeof(request->library));
+	if (result)
+		cs_log_error("Cannot find libcollscope.so beside this command (%s): name it with --library",
+			strerror(-result));
+	return result;
+}
+
+static int
+set_injection(const char *library)
+{
+	const char *other = getenv(INJECTION_VARIABLE);
+
+	if (other && *other && strcmp(other, library) != 0)
+		cs_log_warn(INJECTION_VARIABLE " named another tool, which will not be loaded: path=\"%s\"",
+			other);
+	if (setenv(INJECTION_VARIABLE, library, 1)) {
+		cs_log_error("Cannot set " INJECTION_VARIABLE ": %s", strerror(errno));
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Nothing here stops COMMAND: it runs without metrics rather than not at all. */
+static void
+start_exporter(const char *library)
+{
+	static struct cs_settings settings;
+	char directory[CS_PATH_BYTES];
+	int result;
+
+	cs_settings_load(&settings, environ, NULL, NULL);
+	if (!settings.exporter || settings.mode == CS_MODE_OFF)
+		return;
+	result = cs_rundir_prepare(
+		settings.directory[0] ? settings.directory : NULL, directory, sizeof(directory));
+	if (result) {
+		cs_log_warn(
+			"Cannot use the run directory, so nothing will be recorded: %s", strerror(-result));
+		return;
+	}
+	if (cs_exporter_is_running(directory))
+		return;
+	if (!settings.exporter_path[0]) {
+		result = cs_locate_exporter(library, settings.exporter_path, sizeof(settings.exporter_path));
+		if (result) {
+			cs_log_warn(
+				"Cannot find collscope-exporter, so there will be no metrics: name it with "
+				"--exporter-path, or say --no-exporter");
+			return;
+		}
+		setenv("COLLSCOPE_EXPORTER_PATH", settings.exporter_path, 1);
+	}
+	result = cs_exporter_start(settings.exporter_path, directory);
+	if (result)
+		cs_log_warn(
+			"Cannot start the exporter, so there will be no metrics: path=\"%s\" error=\"%s\"",
+			settings.exporter_path, strerror(-result));
+}
+
+static int
+say_cannot_run(const char *command, int result)
+{
+	cs_log_error("Cannot run \"%s\": %s", command, strerror(-result));
+	return result == -ENOENT ? CS_EXIT_RUN_NOT_FOUND : CS_EXIT_RUN_NOT_EXECUTABLE;
+}
+
+static int
+cmd_run(int argc, char **argv)
+{
+	struct request request = {.command = NULL};
+	struct cs_cmd_parser parser;
+	int result;
+
+	cs_cmd_parse(&parser, &cs_cmd_run_description, argc, argv);
+	parser.error_status = CS_EXIT_RUN_FAILED;
+	if (parse(&request, &parser))
+		return parser.status;
+	result = cs_locate_command(request.command);
+	if (result)
+		return say_cannot_run(request.command, result);
+	if (choose_library(&request) || set_injection(request.library))
+		return CS_EXIT_RUN_FAILED;
+	start_exporter(request.library);
+	execvp(request.command, &argv[parser.index - 1]);
+	return say_cannot_run(request.command, -errno);
+}
+
+const struct cs_cmd cs_cmd_run_description = {
+	.name = "run",
+	.summary = "run a command with the profiler loaded",
+	.synopsis = "[options] -- COMMAND [ARGUMENT...]",
+	.description =
+		"Sets CUDA_INJECTION64_PATH and the settings given, starts collscope-exporter unless one "
+		"serves the "
+		"run directory already, and becomes COMMAND. Processes that COMMAND starts are traced too; "
+		"those that never use a GPU cost nothing.",
+	.options = options,
+	.examples = examples,
+	.statuses = statuses,
+	.environment_options = true,
+	.stops_at_operand = true,
+	.run = cmd_run,
+};

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd.h"
+
+#include "log.h"
+#include "output.h"
+#include "status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	OPTION_DIRECTORY,
+	OPTION_PID,
+	OPTION_ALL,
+	OPTION_JSON,
+	OPTION_LONG,
+	OPTION_COLLECTIVES,
+	OPTION_COLOR,
+	OPTION_STEPS
+};
+
+static const struct cs_cmd_option options[] = {
+	{OPTION_COLLECTIVES, 'c', "collectives", NULL, NULL,
+		"Also a table of the collectives in the rings: which implementation ran which size, how "
+		"often, how long, "
+		"and its share of the traced GPU time."},
+	{OPTION_LONG, 'l', "long", NULL, NULL,
+		"Everything known of each process: GPUs and links, communicators, versions, settings."},
+	{OPTION_JSON, 0, "json", NULL, NULL, "One JSON object instead; members are only ever added."},
+	{OPTION_ALL, 'a', "all", NULL, NULL, "Also processes that have ended and left their records."},
+	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
+	{OPTION_STEPS, 0, "steps", "FILE", CS_COMPLETE_FILE,
+		"Rules that name steps and phases (default: $COLLSCOPE_STEPS)."},
+	{OPTION_COLOR, 0, "color", CS_COLOR_VALUES, CS_COLOR_VALUES,
+		"When to colour (default: auto, which honours NO_COLOR)."},
+	CS_OPTION_DIRECTORY_ENTRY(OPTION_DIRECTORY),
+	{.name = NULL},
+};
+
+static const struct cs_cmd_example examples[] = {
+	{"collscope status", "Is it on, in which processes, and is anything lost?"},
+	{"collscope status --collectives", "Which all-reduce runs at which size, and what it costs."},
+	{"collscope status --json | jq '.processes[] | select(.state == \"dormant\") | .reason'",
+		"Why a process is not traced."},
+	{.command = NULL},
+};
+
+static const struct cs_cmd_status statuses[] = {
+	{"0", "At least one traced process is running (with --all: or has left records)."},
+	{"1", "There is none."},
+	{"2", "Usage error, or a segment or directory that cannot be read."},
+	{.status = NULL},
+};
+
+struct request {
+	struct cs_target_query query;
+	const char *steps_file;
+	enum cs_color color;
+	bool json;
+	bool details;
+	bool collectives;
+};
+
+static int
+summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary *summary)
+{
+	struct cs_analysis_sink sink = cs_summary_sink(summary);
+	struct cs_feed *feed = NULL;
+	int result = cs_feed_new(targets, steps_file, &sink, &feed);
+
+	if (result)
+		return result;
+	cs_summary_attach(summary, feed);
+	result = cs_feed_poll(feed, NULL);
+	if (result == 0) {
+		cs_feed_drain(feed);
+		result = cs_summary_finish(summary);
+	}
+	cs_feed_destroy(feed);
+	return result;
+}
+
+static int
+print_text(const struct request *request, const struct cs_targets *targets, const struct cs_summary *summary)
+{
+	unsigned int width = cs_output_is_terminal() ? cs_output_columns() : 0;
+	int result = request->details ? cs_status_print_long(targets, stdout)
+				      : cs_status_print_table(targets, stdout, width);
+
+	if (result || !request->collectives)
+		return result;
+	fputc('\n', stdout);
+	if (summary->count == 0) {
+		cs_log_info("No collective in the rings yet");
+		return 0;
+	}
+	return cs_summary_print(summary, stdout, 0, width);
+}
+
+static int
+show(const struct request *request)
+{
+	struct cs_summary summary;
+	struct cs_targets targets;
+	int status = cs_targets_open(&targets, &request->query);
+	int result = 0;
+
+	cs_summary_init(&summary);
+	if (status == CS_EXIT_ERROR)
+		goto out;
+	if (request->collectives && targets.count)
+		result = summarize(&targets, request->steps_file, &summary);
+	if (result == 0 && request->json)
+		result = cs_status_print_json(&targets, request->collectives ? &summary : NULL, stdout);
+	else if (result == 0 && targets.count)
+		result = print_text(request, &targets, &summary);
+	if (result == -ENOMEM)
+		cs_log_error("Cannot show the status: %s", strerror(ENOMEM));
+	if (result || targets.unreadable)
+		status = CS_EXIT_ERROR;
+out:
+	cs_summary_fini(&summary);
+	cs_targets_close(&targets);
+	return status;
+}
+
+static int
+cmd_status(int argc, char **argv)
+{
+	struct request request = {.query = {.from_oldest = true}, .steps_file = getenv("COLLSCOPE_STEPS")};
+	struct cs_cmd_parser parser;
+	unsigned int choice = CS_COLOR_AUTO;
+	int option;
+
+	cs_cmd_parse(&parser, &cs_cmd_status_description, argc, argv);
+	while ((option = cs_cmd_next(&parser)) != CS_PARSE_END) {
+		int result = 0;
+
+		switch (option) {
+		case OPTION_DIRECTORY:
+			request.query.directory = parser.value;
+			break;
+		case OPTION_PID:
+			result = cs_target_query_add_pid(&request.query, &parser);
+			break;
+		case OPTION_ALL:
+			request.query.ended = true;
+			break;
+		case OPTION_JSON:
+			request.json = true;
+			break;
+		case OPTION_LONG:
+			request.details = true;
+			break;
+		case OPTION_COLLECTIVES:
+			request.collectives = true;
+			break;
+		case OPTION_STEPS:
+			request.steps_file = parser.value;
+			break;
+		case OPTION_COLOR:
+			result = cs_cmd_value_choice(&parser, CS_COLOR_VALUES, &choice);
+			break;
+		case CS_PARSE_OPERAND:
+			result = cs_cmd_unexpected_operand(&parser);
+			break;
+		default:
+			return parser.status;
+		}
+		if (result)
+			return parser.status;
+	}
+	if (request.steps_file && !*request.steps_file)
+		request.steps_file = NULL;
+	cs_output_setup_color((enum cs_color)choice);
+	return show(&request);
+}
+
+const struct cs_cmd cs_cmd_status_description = {
+	.name = "status",
+	.summary = "show the traced processes and what is traced",
+	.synopsis = "[options]",
+	.description = "Lists the processes that the profiler is loaded into: ranks and GPUs, mode, state "
+		       "and why, tracing "
+		       "depth, records and losses, labels learnt, and what the profiler itself costs them.",
+	.options = options,
+	.examples = examples,
+	.statuses = statuses,
+	.run = cmd_status,
+};

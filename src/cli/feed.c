@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+#include "clock.h"
+#include "log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Records of one process that wait for the others: 224 KiB each. */
+#define BUFFER_RECORDS 4096U
+/* How far processes may be apart in what the analysis has seen; far below its horizon of 2 s, and long enough
+ * that a slice holds many records. */
+#define SLICE_NS (50 * CS_NS_PER_MS)
+/* A writer in full mode never lets a reader catch up for good: one poll ends after this many times the
+ * largest ring's records. */
+#define POLL_RECORDS_MAX (4ULL * 1048576)
+
+struct source {
+	struct cs_target *target;
+	uint32_t id; /* the analysis's */
+	bool added;
+	size_t next;
+	size_t count;
+	uint64_t taken; /* in this poll */
+	bool dry;       /* the ring had nothing more in this poll */
+	struct cs_record records[BUFFER_RECORDS];
+};
+
+struct cs_feed {
+	struct cs_targets *targets;
+	struct cs_analysis *analysis;
+	struct source **sources;
+	size_t count;
+	int failure; /* -ENOMEM met while reading */
+};
+
+const struct cs_target *
+cs_feed_borrow_target(const struct cs_feed *feed, uint32_t source)
+{
+	for (size_t i = 0; i < feed->count; i++) {
+		if (feed->sources[i]->id == source && feed->sources[i]->added)
+			return feed->sources[i]->target;
+	}
+	return NULL;
+}
+
+static int
+add_source(struct cs_feed *feed, struct cs_target *target)
+{
+	struct source **grown = reallocarray(feed->sources, feed->count + 1, sizeof(*grown));
+	struct source *source;
+	int result;
+
+	if (!grown)
+		return -ENOMEM;
+	feed->sources = grown;
+	source = calloc(1, sizeof(*source));
+	if (!source)
+		return -ENOMEM;
+	source->target = target;
+	result = cs_analysis_add_source(feed->analysis, target->dictionary, &source->id);
+	if (result) {
+		free(source);
+		return result;
+	}
+	source->added = true;
+	feed->sources[feed->count++] = source;
+	return 0;
+}
+
+int
+cs_feed_update(struct cs_feed *feed)
+{
+	for (size_t i = 0; i < feed->targets->count; i++) {
+		struct cs_target *target = feed->targets->items[i];
+		bool known = target->broken;
+		int result;
+
+		for (size_t j = 0; j < feed->count && !known; j++)
+			known = feed->sources[j]->target == target;
+		if (known)
+			continue;
+		result = add_source(feed, target);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+int
+cs_feed_new(struct cs_targets *targets, const char *steps_file, const struct cs_analysis_sink *sink,
+	struct cs_feed **feed)
+{
+	struct cs_analysis_options options = {.steps_file = steps_file};
+	char complaint[512] = "";
+	struct cs_feed *made = calloc(1, sizeof(*made));
+	int result;
+
+	*feed = NULL;
+	if (!made)
+		return -ENOMEM;
+	made->targets = targets;
+	result = cs_analysis_new(&options, sink, &made->analysis, complaint, sizeof(complaint));
+	if (result && complaint[0])
+		cs_log_error("Cannot use the step rules: %s", complaint);
+	if (result == 0)
+		result = cs_feed_update(made);
+	if (result) {
+		cs_feed_destroy(made);
+		return result;
+	}
+	*feed = made;
+	return 0;
+}
+
+/* The last results of the source are handed out by the analysis on the way. */
+static void
+forget(struct cs_feed *feed, struct source *source)
+{
+	if (!source->added)
+		return;
+	cs_analysis_remove_source(feed->analysis, source->id);
+	source->added = false;
+}
+
+void
+cs_feed_destroy(struct cs_feed *feed)
+{
+	if (!feed)
+		return;
+	for (size_t i = 0; i < feed->count; i++)
+		free(feed->sources[i]);
+	free(feed->sources);
+	cs_analysis_destroy(feed->analysis);
+	free(feed);
+}
+
+static void
+refill(struct cs_feed *feed, struct source *source)
+{
+	struct cs_target *target = source->target;
+	int result;
+
+	if (source->next < source->count || source->dry || !source->added)
+		return;
+	source->next = source->count = 0;
+	if (source->taken >= POLL_RECORDS_MAX) {
+		source->dry = true;
+		return;
+	}
+	result = cs_segment_reader_read(target->reader, source->records, BUFFER_RECORDS, &source->count);
+	if (result == -ENOMEM)
+		feed->failure = result;
+	if (result) {
+		source->count = 0;
+		cs_target_break(target, result);
+		forget(feed, source);
+	}
+	source->taken += source->count;
+	source->dry = source->count == 0;
+}
+
+/* The records at the head of the buffer that ended by until_ns. Order in a ring is nearly that of end times;
+ * what is a little late is within the analysis's horizon. */
+static size_t
+slice(const struct source *source, uint64_t until_ns)
+{
+	size_t end = source->next;
+
+	while (end < source->count && source->records[end].end_ns <= until_ns)
+		end++;
+	return end - source->next;
+}
+
+static bool
+earliest(const struct cs_feed *feed, uint64_t *end_ns)
+{
+	bool any = false;
+
+	*end_ns = UINT64_MAX;
+	for (size_t i = 0; i < feed->count; i++) {
+		const struct source *source = feed->sources[i];
+
+		if (source->next >= source->count)
+			continue;
+		any = true;
+		if (source->records[source->next].end_ns < *end_ns)
+			*end_ns = source->records[source->next].end_ns;
+	}
+	return any;
+}
+
+int
+cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
+{
+	uint64_t until_ns;
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < feed->count; i++) {
+		feed->sources[i]->dry = false;
+		feed->sources[i]->taken = 0;
+	}
+	for (;;) {
+		for (size_t i = 0; i < feed->count; i++)
+			refill(feed, feed->sources[i]);
+		if (feed->failure)
+			return feed->failure;
+		if (!earliest(feed, &until_ns))
+			break;
+		until_ns = until_ns > UINT64_MAX - SLICE_NS ? UINT64_MAX : until_ns + SLICE_NS;
+		for (size_t i = 0; i < feed->count; i++) {
+			struct source *source = feed->sources[i];
+			size_t count = slice(source, until_ns);
+			int result;
+
+			if (count == 0)
+				continue;
+			result = cs_analysis_ingest(
+				feed->analysis, source->id, &source->records[source->next], count);
+			if (result)
+				return result;
+			source->next += count;
+			total += count;
+		}
+	}
+	if (record_count)
+		*record_count = total;
+	return 0;
+}
+
+void
+cs_feed_advance(struct cs_feed *feed, uint64_t now_ns)
+{
+	cs_analysis_advance(feed->analysis, now_ns);
+}
+
+void
+cs_feed_drain(struct cs_feed *feed)
+{
+	cs_analysis_drain(feed->analysis);
+}

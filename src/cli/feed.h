@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From segments to collectives and steps: reads the rings of several processes, hands the records to one
+ * analysis in order of time over all of them (it matches ranks, so no process may run ahead by its horizon),
+ * and passes results on.
+ *
+ * Thread context: one thread per feed.
+ */
+#ifndef CS_FEED_H
+#define CS_FEED_H
+
+#include "analysis/analysis.h"
+#include "targets.h"
+
+struct cs_feed; /* opaque */
+
+/* Where a result comes from: cs_collective.source, cs_step.source, or the number given to `other`. Borrowed,
+ * valid during the call. */
+const struct cs_target *cs_feed_borrow_target(const struct cs_feed *feed, uint32_t source);
+
+/*
+ * Takes the readers of `targets` (borrowed: must outlive the feed). `steps_file`: NULL, or a user's rules. 0;
+ * -ENOMEM; -EINVAL after a sentence on stderr about the rule file.
+ */
+int cs_feed_new(struct cs_targets *targets, const char *steps_file, const struct cs_analysis_sink *sink,
+	struct cs_feed **feed);
+void cs_feed_destroy(struct cs_feed *feed); /* NULL is fine */
+
+/* Adds what cs_targets_rescan has brought. 0 or -ENOMEM. */
+int cs_feed_update(struct cs_feed *feed);
+
+/* Reads and analyses all records that are in the rings now; *record_count gets how many (may be NULL). A
+ * segment that has become unreadable is said, and dropped. 0 or -ENOMEM. */
+int cs_feed_poll(struct cs_feed *feed, uint64_t *record_count);
+/* Record time has reached now_ns. */
+void cs_feed_advance(struct cs_feed *feed, uint64_t now_ns);
+/* Hands out everything: at the end. */
+void cs_feed_drain(struct cs_feed *feed);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd.h"
+
+#include "log.h"
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A command started without stdout (>&-) would get that number for the next file it opens, and print into a
+ * segment. A placeholder that cannot be written takes the number instead: what is printed fails with EBADF
+ * and is said. It is closed on exec, so `run` hands on what it was given.
+ */
+static void
+occupy_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+			continue;
+		if (open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC) != fd)
+			return;
+	}
+}
+
+static int
+unknown_command(const char *word)
+{
+	const char *guess = cs_cmd_suggest(word);
+
+	if (guess)
+		cs_log_error(
+			"Unknown command \"%s\": did you mean \"%s\"? See `collscope --help`.", word, guess);
+	else
+		cs_log_error("Unknown command \"%s\". See `collscope --help`.", word);
+	return CS_EXIT_ERROR;
+}
+
+static int
+dispatch(int argc, char **argv)
+{
+	const struct cs_cmd *cmd;
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (!word) {
+		cs_help_print_short();
+		return CS_EXIT_ERROR;
+	}
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		cs_help_print_overview();
+		return CS_EXIT_OK;
+	}
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+		puts("collscope " CS_VERSION);
+		return CS_EXIT_OK;
+	}
+	if (word[0] == '-') {
+		cs_log_error("Unknown option \"%s\". See `collscope --help`.", word);
+		return CS_EXIT_ERROR;
+	}
+	cmd = cs_cmd_find(word);
+	return cmd ? cmd->run(argc - 1, argv + 1) : unknown_command(word);
+}
+
+int
+main(int argc, char **argv)
+{
+	occupy_standard_descriptors();
+	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
+	return cs_output_finish(dispatch(argc, argv));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The three views of `collscope status`: a table, a long form, and JSON (docs/dump.md describes its members).
+ * Thread context: main thread.
+ */
+#ifndef CS_STATUS_H
+#define CS_STATUS_H
+
+#include "summary.h"
+#include "targets.h"
+
+#include <stdio.h>
+
+/* 0 or -ENOMEM. */
+int cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width);
+int cs_status_print_long(const struct cs_targets *targets, FILE *stream);
+/* One object and a newline. `summary` may be NULL. */
+int cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary, FILE *stream);
+
+/* Sums over causes and reasons. */
+uint64_t cs_status_records(const struct cs_target *target);
+uint64_t cs_status_lost(const struct cs_target *target);
+uint64_t cs_status_unlabelled(const struct cs_target *target);
+/* What the writer is doing; "ended" once it has gone without having said so (killed, crashed). */
+const char *cs_status_state(const struct cs_target *target);
+
+#endif

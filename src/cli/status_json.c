@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docs/dump.md is the contract: members are only added; `null` means "not known". */
+#include "status.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#define STATUS_JSON_VERSION 1
+
+/* jansson's integers are signed 64 bits; a counter of that size is an attack or a bug, and stays a number. */
+static json_t *
+number(uint64_t value)
+{
+	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+static json_t *
+index_or_null(int64_t value)
+{
+	return value < 0 ? json_null() : json_integer(value);
+}
+
+static json_t *
+text_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+/* {"pool_empty": 3, ...}: every name, zeros too, so that a reader needs no defaults. */
+static json_t *
+counts(const _Atomic uint64_t *values, unsigned int first, unsigned int end,
+	const char *(*name)(unsigned int))
+{
+	json_t *object = json_object();
+
+	for (unsigned int i = first; i < end; i++)
+		json_object_set_new(object, name(i), number(values[i]));
+	return object;
+}
+
+static json_t *
+gpu_links(const struct cs_gpu *gpu)
+{
+	json_t *links = json_array();
+
+	for (unsigned int peer = 0; peer < sizeof(gpu->link); peer++) {
+		if (gpu->link[peer] == CS_LINK_UNKNOWN || gpu->link[peer] == CS_LINK_SELF)
+			continue;
+		json_array_append_new(links,
+			json_pack("{s:i, s:s, s:i}", "gpu", (int)peer, "link", cs_link_name(gpu->link[peer]),
+				"nvlinks", (int)gpu->link_nvlinks[peer]));
+	}
+	return links;
+}
+
+static json_t *
+gpu_object(const struct cs_gpu *gpu)
+{
+	char uuid[48], pci[32];
+	const uint8_t *u = gpu->uuid;
+
+	snprintf(uuid, sizeof(uuid),
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2],
+		u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	snprintf(pci, sizeof(pci), "%04x:%02x:%02x.0", gpu->pci_domain, gpu->pci_bus, gpu->pci_device);
+	return json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:i, s:i, s:o}", "gpu",
+		index_or_null(gpu->nvml_index), "cuda_device", index_or_null(gpu->cuda_ordinal), "uuid", uuid,
+		"pci", pci, "name", text_or_null(gpu->name), "memory_bytes", number(gpu->memory_bytes),
+		"multiprocessors", (int)gpu->multiprocessors, "compute_capability",
+		(int)gpu->compute_capability, "links", gpu_links(gpu));
+}
+
+static json_t *
+communicator_object(const struct cs_communicator *communicator)
+{
+	char hash[24];
+
+	snprintf(hash, sizeof(hash), "%016" PRIx64, communicator->hash);
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "communicator", hash, "impl",
+		cs_impl_name(communicator->impl), "name", text_or_null(communicator->name), "rank",
+		index_or_null(communicator->rank), "world", index_or_null(communicator->world), "nodes",
+		index_or_null(communicator->nodes));
+}
+
+static void
+add_tables(json_t *object, const struct cs_dictionary *dictionary)
+{
+	json_t *gpus = json_array();
+	json_t *communicators = json_array();
+	json_t *environment = json_object();
+
+	for (uint32_t i = 0; i < dictionary->gpu_count; i++)
+		json_array_append_new(gpus, gpu_object(&dictionary->gpus[i]));
+	for (uint32_t i = 0; i < dictionary->communicator_count; i++)
+		json_array_append_new(communicators, communicator_object(&dictionary->communicators[i]));
+	for (uint32_t i = 0; i < dictionary->environment_count; i++)
+		json_object_set_new(environment, dictionary->environment[i].name,
+			json_string(dictionary->environment[i].value));
+	json_object_set_new(object, "gpus", gpus);
+	json_object_set_new(object, "communicators", communicators);
+	json_object_set_new(object, "environment", environment);
+}
+
+static void
+add_status(json_t *object, const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+
+	json_object_set_new(object, "mode", json_string(cs_mode_name((unsigned int)status->mode)));
+	json_object_set_new(object, "state", json_string(cs_status_state(target)));
+	json_object_set_new(object, "depth", json_string(cs_depth_name((unsigned int)status->depth)));
+	json_object_set_new(object, "heartbeat_ns", number(status->heartbeat_ns));
+	json_object_set_new(object, "last_record_end_ns", number(status->last_record_end_ns));
+	json_object_set_new(object, "delivered_until_ns", number(status->delivered_until_ns));
+	json_object_set_new(object, "period_ns", number(status->period_ns));
+	json_object_set_new(object, "window_ns", number(status->window_ns));
+	json_object_set_new(object, "cpu_ns", number(status->cpu_ns));
+	json_object_set_new(object, "host_memory_bytes", number(status->host_memory_bytes));
+	json_object_set_new(object, "device_memory_bytes", number(status->device_memory_bytes));
+	json_object_set_new(object, "graph_launches", number(status->graph_launches));
+	json_object_set_new(object, "kernels_seen", number(status->kernels_seen));
+	json_object_set_new(object, "nodes_labelled", number(status->nodes_labelled));
+	json_object_set_new(object, "foreign_windows", number(status->foreign_windows));
+	json_object_set_new(
+		object, "records", counts(status->records, 1, CS_RECORD_TYPE_COUNT, cs_record_type_name));
+	json_object_set_new(
+		object, "records_lost", counts(status->lost, 0, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name));
+	json_object_set_new(object, "unlabelled",
+		counts(status->unlabelled, 0, CS_UNLABELLED_REASON_COUNT, cs_unlabelled_reason_name));
+	json_object_set_new(object, "trace_ns", counts(status->trace_ns, 0, CS_DEPTH_COUNT, cs_depth_name));
+	json_object_set_new(object, "windows", counts(status->windows, 0, CS_DEPTH_COUNT, cs_depth_name));
+}
+
+static json_t *
+process_object(const struct cs_target *target)
+{
+	const struct cs_dictionary *dictionary = target->dictionary;
+	const struct cs_process_info *process = &dictionary->process;
+	json_t *object = json_pack("{s:I, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+		(json_int_t)target->pid, "alive", target->alive, "segment", target->path, "command",
+		text_or_null(process->command_line), "comm", text_or_null(process->comm), "pod",
+		text_or_null(process->pod), "reason", text_or_null(process->reason), "rank",
+		index_or_null(process->rank), "world",
+		index_or_null(process->world > 0 ? process->world : -1));
+
+	json_object_set_new(
+		object, "labels", json_integer(dictionary->label_count ? dictionary->label_count - 1 : 0));
+	json_object_set_new(object, "created_ns", number(process->created_ns));
+	add_status(object, target);
+	json_object_set_new(object, "injector_version", text_or_null(process->injector_version));
+	json_object_set_new(object, "cuda_driver", text_or_null(process->cuda_driver));
+	json_object_set_new(object, "driver", text_or_null(process->driver));
+	json_object_set_new(object, "cupti", text_or_null(process->cupti));
+	json_object_set_new(object, "cupti_path", text_or_null(process->cupti_path));
+	json_object_set_new(object, "nccl", text_or_null(process->nccl));
+	add_tables(object, dictionary);
+	return object;
+}
+
+static json_t *
+collective_object(const struct cs_summary_row *row)
+{
+	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "op", cs_op_name(row->op),
+		"impl", cs_impl_name(row->impl), "bytes",
+		row->bytes == CS_BYTES_UNKNOWN ? json_null() : number(row->bytes), "dtype",
+		row->dtype ? json_string(cs_dtype_name(row->dtype)) : json_null(), "phase",
+		cs_phase_name(row->phase), "count", number(row->count), "sum_ns", number(row->sum_ns),
+		"p50_ns", row->count ? number(row->p50_ns) : json_null(), "p99_ns",
+		row->count ? number(row->p99_ns) : json_null(), "mean_wait_ns",
+		row->matched ? number(row->wait_ns / row->matched) : json_null(), "gpu_time_share",
+		row->share < 0 ? json_null() : json_real(row->share));
+}
+
+static json_t *
+range_object(const struct cs_summary_range *range)
+{
+	json_t *impls = json_array();
+
+	for (unsigned int impl = 0; impl < CS_IMPL_COUNT; impl++) {
+		if (range->impls & (1U << impl))
+			json_array_append_new(impls, json_string(cs_impl_name(impl)));
+	}
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "op", cs_op_name(range->op), "dtype",
+		range->dtype ? json_string(cs_dtype_name(range->dtype)) : json_null(), "impls", impls,
+		"from_bytes", number(range->from_bytes), "to_bytes", number(range->to_bytes), "count",
+		number(range->count));
+}
+
+static int
+add_summary(json_t *root, const struct cs_summary *summary)
+{
+	struct cs_summary_range *ranges = NULL;
+	json_t *rows = json_array();
+	json_t *switches = json_array();
+	size_t count = 0;
+	int result = cs_summary_switches(summary, &ranges, &count);
+
+	for (size_t i = 0; i < summary->count; i++)
+		json_array_append_new(rows, collective_object(summary->rows[i]));
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(switches, range_object(&ranges[i]));
+	free(ranges);
+	json_object_set_new(root, "traced_ns", summary->traced_ns ? number(summary->traced_ns) : json_null());
+	json_object_set_new(root, "collectives", rows);
+	json_object_set_new(root, "switches", switches);
+	return result;
+}
+
+int
+cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary, FILE *stream)
+{
+	json_t *processes = json_array();
+	json_t *root =
+		json_pack("{s:i, s:s}", "version", STATUS_JSON_VERSION, "directory", targets->directory);
+	int result = 0;
+
+	for (size_t i = 0; i < targets->count; i++)
+		json_array_append_new(processes, process_object(targets->items[i]));
+	json_object_set_new(root, "processes", processes);
+	if (summary)
+		result = add_summary(root, summary);
+	/* A failed allocation anywhere above made a NULL that jansson refused; only a missing root shows
+	 * here. */
+	if (!root)
+		result = -ENOMEM;
+	if (result == 0) {
+		json_dumpf(root, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+		fputc('\n', stream);
+	}
+	json_decref(root);
+	return result;
+}

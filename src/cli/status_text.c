@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status.h"
+
+#include "clock.h"
+#include "table.h"
+#include "units.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* The worker beats several times a second; after this long the process is stopped, or its machine is
+ * drowning. */
+#define HEARTBEAT_LATE_NS (5 * CS_NS_PER_S)
+
+uint64_t
+cs_status_records(const struct cs_target *target)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 1; i < CS_RECORD_TYPE_COUNT; i++)
+		sum += target->status.records[i];
+	return sum;
+}
+
+uint64_t
+cs_status_lost(const struct cs_target *target)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < CS_LOSS_CAUSE_COUNT; i++)
+		sum += target->status.lost[i];
+	return sum;
+}
+
+uint64_t
+cs_status_unlabelled(const struct cs_target *target)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < CS_UNLABELLED_REASON_COUNT; i++)
+		sum += target->status.unlabelled[i];
+	return sum;
+}
+
+const char *
+cs_status_state(const struct cs_target *target)
+{
+	if (!target->alive && target->status.state != CS_STATE_EXITED)
+		return "ended";
+	return cs_state_name((unsigned int)target->status.state);
+}
+
+static enum cs_style
+state_style(const struct cs_target *target)
+{
+	if (!target->alive)
+		return CS_STYLE_DIM;
+	switch (target->status.state) {
+	case CS_STATE_TRACING:
+		return CS_STYLE_GREEN;
+	case CS_STATE_DORMANT:
+		return CS_STYLE_RED;
+	case CS_STATE_YIELDED:
+	case CS_STATE_PAUSED:
+		return CS_STYLE_YELLOW;
+	default:
+		return CS_STYLE_PLAIN;
+	}
+}
+
+static void
+format_gpus(const struct cs_target *target, char *text, size_t text_bytes)
+{
+	size_t used = 0;
+
+	snprintf(text, text_bytes, "-");
+	for (uint32_t i = 0; i < target->dictionary->gpu_count && used + 8 < text_bytes; i++) {
+		int32_t index = target->dictionary->gpus[i].nvml_index;
+
+		used += (size_t)snprintf(text + used, text_bytes - used, "%s", i ? "," : "");
+		if (index < 0)
+			used += (size_t)snprintf(text + used, text_bytes - used, "?");
+		else
+			used += (size_t)snprintf(text + used, text_bytes - used, "%d", index);
+	}
+}
+
+static void
+format_rank(const struct cs_process_info *process, char *text, size_t text_bytes)
+{
+	if (process->rank < 0)
+		snprintf(text, text_bytes, "-");
+	else if (process->world <= 0)
+		snprintf(text, text_bytes, "%d", process->rank);
+	else
+		snprintf(text, text_bytes, "%d/%d", process->rank, process->world);
+}
+
+static void
+add_row(struct cs_table *table, const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+	const struct cs_process_info *process = &target->dictionary->process;
+	uint64_t lost = cs_status_lost(target);
+	char text[CS_UNITS_TEXT_BYTES];
+	char list[80];
+
+	cs_table_add(table, CS_STYLE_PLAIN, "%u", target->pid);
+	format_rank(process, list, sizeof(list));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", list);
+	format_gpus(target, list, sizeof(list));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", list);
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_mode_name((unsigned int)status->mode));
+	cs_table_add(table, state_style(target), "%s", cs_status_state(target));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_depth_name((unsigned int)status->depth));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_count(cs_status_records(target), text));
+	cs_table_add(table, lost ? CS_STYLE_RED : CS_STYLE_PLAIN, "%s", cs_units_format_count(lost, text));
+	cs_table_add(table, CS_STYLE_PLAIN, "%u",
+		target->dictionary->label_count ? target->dictionary->label_count - 1 : 0);
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_duration(status->cpu_ns, text));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_bytes(status->host_memory_bytes, text));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_bytes(status->device_memory_bytes, text));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s",
+		process->command_line[0] ? process->command_line : process->comm);
+}
+
+/* " pool_empty 10, ring_contended 2": those that are not zero. */
+static void
+print_counts(
+	FILE *stream, const _Atomic uint64_t *counts, unsigned int count, const char *(*name)(unsigned int))
+{
+	const char *separator = "";
+
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t value = counts[i];
+
+		if (value == 0)
+			continue;
+		fprintf(stream, "%s %s %" PRIu64, separator, name(i), value);
+		separator = ",";
+	}
+}
+
+/* What the table cannot say: reasons and causes. */
+static void
+print_remarks(FILE *stream, const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+	uint64_t now_ns = cs_clock_realtime_ns();
+	char text[CS_UNITS_TEXT_BYTES];
+
+	if (target->dictionary->process.reason[0])
+		fprintf(stream, "%u: %s: %s\n", target->pid, cs_status_state(target),
+			target->dictionary->process.reason);
+	if (cs_status_lost(target)) {
+		fprintf(stream, "%u: records lost:", target->pid);
+		print_counts(stream, status->lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
+		fputc('\n', stream);
+	}
+	if (cs_status_unlabelled(target)) {
+		fprintf(stream, "%u: collectives without a label:", target->pid);
+		print_counts(
+			stream, status->unlabelled, CS_UNLABELLED_REASON_COUNT, cs_unlabelled_reason_name);
+		fputc('\n', stream);
+	}
+	if (target->alive && status->heartbeat_ns && now_ns > status->heartbeat_ns + HEARTBEAT_LATE_NS)
+		fprintf(stream, "%u: no sign from the profiler's thread for %s: is the process stopped?\n",
+			target->pid, cs_units_format_duration(now_ns - status->heartbeat_ns, text));
+}
+
+int
+cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width)
+{
+	static const char *const headings[] = {">PID", ">RANK", "GPU", "MODE", "STATE", "DEPTH", ">RECORDS",
+		">LOST", ">LABELS", ">CPU", ">HOST MEM", ">GPU MEM", "COMMAND"};
+	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
+	int result;
+
+	if (!table)
+		return -ENOMEM;
+	for (size_t i = 0; i < targets->count; i++)
+		add_row(table, targets->items[i]);
+	result = cs_table_print(table, stream, width);
+	for (size_t i = 0; i < targets->count && result == 0; i++)
+		print_remarks(stream, targets->items[i]);
+	cs_table_destroy(table);
+	return result;
+}
+
+static void
+print_field(FILE *stream, const char *name, const char *text)
+{
+	if (*text)
+		fprintf(stream, "  %-16s %s\n", name, text);
+}
+
+static void
+print_gpu(FILE *stream, const struct cs_gpu *gpu)
+{
+	char memory[CS_UNITS_TEXT_BYTES];
+	char index[16] = "?";
+
+	if (gpu->nvml_index >= 0)
+		snprintf(index, sizeof(index), "%d", gpu->nvml_index);
+	fprintf(stream, "  gpu %s            %s, %s, sm_%u, PCI %04x:%02x:%02x, CUDA device %d\n", index,
+		gpu->name[0] ? gpu->name : "unknown", cs_units_format_bytes(gpu->memory_bytes, memory),
+		gpu->compute_capability, gpu->pci_domain, gpu->pci_bus, gpu->pci_device, gpu->cuda_ordinal);
+	for (unsigned int peer = 0; peer < sizeof(gpu->link); peer++) {
+		if (gpu->link[peer] == CS_LINK_UNKNOWN || gpu->link[peer] == CS_LINK_SELF)
+			continue;
+		fprintf(stream, "    to gpu %-6u %s", peer, cs_link_name(gpu->link[peer]));
+		if (gpu->link_nvlinks[peer])
+			fprintf(stream, " x%u", gpu->link_nvlinks[peer]);
+		fputc('\n', stream);
+	}
+}
+
+static void
+print_long_one(FILE *stream, const struct cs_target *target)
+{
+	const struct cs_dictionary *dictionary = target->dictionary;
+	const struct cs_process_info *process = &dictionary->process;
+	const struct cs_status *status = &target->status;
+	char text[CS_UNITS_TEXT_BYTES];
+	char rank[32];
+
+	fprintf(stream, "%u  %s\n", target->pid,
+		process->command_line[0] ? process->command_line : process->comm);
+	fprintf(stream, "  %-16s %s\n", "state", cs_status_state(target));
+	print_field(stream, "reason", process->reason);
+	format_rank(process, rank, sizeof(rank));
+	print_field(stream, "rank", rank);
+	fprintf(stream, "  %-16s %s, depth %s\n", "mode", cs_mode_name((unsigned int)status->mode),
+		cs_depth_name((unsigned int)status->depth));
+	if (status->period_ns) {
+		fprintf(stream, "  %-16s %s", "windows", cs_units_format_duration(status->window_ns, text));
+		fprintf(stream, " every %s\n", cs_units_format_duration(status->period_ns, text));
+	}
+	fprintf(stream, "  %-16s", "records");
+	print_counts(stream, status->records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
+	fprintf(stream, "\n  %-16s%s", "lost", cs_status_lost(target) ? "" : " 0");
+	print_counts(stream, status->lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
+	fprintf(stream, "\n  %-16s %u", "labels", dictionary->label_count ? dictionary->label_count - 1 : 0);
+	if (cs_status_unlabelled(target)) {
+		fputs("; without:", stream);
+		print_counts(
+			stream, status->unlabelled, CS_UNLABELLED_REASON_COUNT, cs_unlabelled_reason_name);
+	}
+	fprintf(stream, "\n  %-16s %" PRIu64 "\n", "graph launches", (uint64_t)status->graph_launches);
+	fprintf(stream, "  %-16s CPU %s", "cost", cs_units_format_duration(status->cpu_ns, text));
+	fprintf(stream, ", host memory %s", cs_units_format_bytes(status->host_memory_bytes, text));
+	fprintf(stream, ", GPU memory %s\n", cs_units_format_bytes(status->device_memory_bytes, text));
+	print_field(stream, "pod", process->pod);
+	print_field(stream, "injector", process->injector_version);
+	print_field(stream, "CUDA driver", process->cuda_driver);
+	print_field(stream, "NVIDIA driver", process->driver);
+	print_field(stream, "CUPTI", process->cupti);
+	print_field(stream, "CUPTI path", process->cupti_path);
+	print_field(stream, "NCCL", process->nccl);
+	print_field(stream, "segment", target->path);
+	for (uint32_t i = 0; i < dictionary->gpu_count; i++)
+		print_gpu(stream, &dictionary->gpus[i]);
+	for (uint32_t i = 0; i < dictionary->communicator_count; i++) {
+		const struct cs_communicator *communicator = &dictionary->communicators[i];
+
+		fprintf(stream, "  communicator     %016" PRIx64 " %s rank %d of %d, nodes %d%s%s\n",
+			communicator->hash, cs_impl_name(communicator->impl), communicator->rank,
+			communicator->world, communicator->nodes, communicator->name[0] ? ", " : "",
+			communicator->name);
+	}
+	for (uint32_t i = 0; i < dictionary->environment_count; i++)
+		fprintf(stream, "  environment      %s=%s\n", dictionary->environment[i].name,
+			dictionary->environment[i].value);
+}
+
+int
+cs_status_print_long(const struct cs_targets *targets, FILE *stream)
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		if (i)
+			fputc('\n', stream);
+		print_long_one(stream, targets->items[i]);
+	}
+	return 0;
+}

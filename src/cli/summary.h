@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which implementation really ran, per operation, size, type and phase: counts, exact quantiles, share of GPU
+ * time. Feed it through cs_summary_sink(); for `collscope status --collectives` and `collscope top`.
+ *
+ * Thread context: one thread per summary.
+ */
+#ifndef CS_SUMMARY_H
+#define CS_SUMMARY_H
+
+#include "feed.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CS_SHARE_UNKNOWN (-1.0)
+
+struct cs_summary_row {
+	/* the key */
+	uint8_t op, impl, dtype, phase;
+	uint64_t bytes; /* CS_BYTES_UNKNOWN */
+	/* what was seen */
+	uint64_t count;
+	uint64_t sum_ns;  /* second kernels of a collective included; they are not counted */
+	uint64_t wait_ns; /* sum over the matched ones */
+	uint64_t matched;
+	uint64_t p50_ns, p99_ns; /* exact; valid after cs_summary_finish; 0 when count is 0 */
+	double share;            /* of the traced GPU time, 0 to 1; CS_SHARE_UNKNOWN */
+	/* private */
+	uint64_t *durations_ns;
+	size_t duration_capacity;
+};
+
+struct cs_summary {
+	struct cs_summary_row **rows; /* after cs_summary_finish: by falling sum_ns */
+	size_t count;
+	uint64_t traced_ns; /* deep tracing that the rings still cover, summed over GPUs; 0 unknown */
+	size_t gpu_count;
+	/* private */
+	void *tree;
+	struct cs_summary_coverage *coverage;
+	size_t coverage_count;
+	const struct cs_feed *feed;
+	int failure;
+};
+
+void cs_summary_init(struct cs_summary *summary);
+void cs_summary_fini(struct cs_summary *summary);
+
+/* A sink that adds to the summary. Call cs_summary_attach with the feed before the first record. */
+struct cs_analysis_sink cs_summary_sink(struct cs_summary *summary);
+void cs_summary_attach(struct cs_summary *summary, const struct cs_feed *feed);
+
+/* Sorts, computes quantiles and shares. 0 or -ENOMEM (met on the way). */
+int cs_summary_finish(struct cs_summary *summary);
+
+/* Neighbouring sizes at which an operation is run by the same implementation, or the same several. */
+struct cs_summary_range {
+	uint8_t op, dtype;
+	uint32_t impls;                /* bit per enum cs_impl */
+	uint64_t from_bytes, to_bytes; /* smallest and largest size seen */
+	uint64_t count;
+};
+
+/*
+ * The ranges of every (operation, type) that more than one implementation ran, by rising size: the
+ * implementation switches between two neighbours. Sizes unknown are left out. *ranges is the caller's to
+ * free. 0 or -ENOMEM.
+ */
+int cs_summary_switches(const struct cs_summary *summary, struct cs_summary_range **ranges, size_t *count);
+
+/* For people. 0 or -ENOMEM. `limit`: rows at most, 0 all. */
+int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "targets.h"
+
+#include "log.h"
+#include "rundir.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+cs_target_query_add_pid(struct cs_target_query *query, struct cs_cmd_parser *parser)
+{
+	uint64_t pid;
+	int result = cs_cmd_value_integer(parser, 1, INT32_MAX, &pid);
+
+	if (result)
+		return result;
+	if (query->pid_count == CS_TARGET_PIDS_MAX)
+		return cs_cmd_usage_error(parser, "Over %d processes named", CS_TARGET_PIDS_MAX);
+	query->pids[query->pid_count++] = (uint32_t)pid;
+	return 0;
+}
+
+static bool
+is_wanted(const struct cs_target_query *query, uint32_t pid)
+{
+	for (size_t i = 0; i < query->pid_count; i++) {
+		if (query->pids[i] == pid)
+			return true;
+	}
+	return query->pid_count == 0;
+}
+
+static bool
+is_known(const struct cs_targets *targets, const char *path)
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		if (strcmp(targets->items[i]->path, path) == 0)
+			return true;
+	}
+	for (size_t i = 0; i < targets->rejected_count; i++) {
+		if (strcmp(targets->rejected[i], path) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int
+reject(struct cs_targets *targets, const char *path)
+{
+	void *grown =
+		reallocarray(targets->rejected, targets->rejected_count + 1, sizeof(targets->rejected[0]));
+
+	if (!grown)
+		return -ENOMEM;
+	targets->rejected = grown;
+	snprintf(targets->rejected[targets->rejected_count++], CS_TARGET_PATH_BYTES, "%s", path);
+	return 0;
+}
+
+static int
+keep(struct cs_targets *targets, struct cs_target *target)
+{
+	void *grown = reallocarray(targets->items, targets->count + 1, sizeof(struct cs_target *));
+
+	if (!grown)
+		return -ENOMEM;
+	targets->items = grown;
+	targets->items[targets->count++] = target;
+	return 0;
+}
+
+static void
+destroy(struct cs_target *target)
+{
+	if (!target)
+		return;
+	cs_segment_reader_close(target->reader);
+	free(target);
+}
+
+void
+cs_target_break(struct cs_target *target, int error)
+{
+	if (!target->broken)
+		cs_log_error("Cannot read segment \"%s\" any more: %s", target->path, strerror(-error));
+	target->broken = true;
+	target->alive = false;
+}
+
+int
+cs_target_refresh(struct cs_target *target)
+{
+	int result;
+
+	if (target->broken)
+		return -EIO;
+	result = cs_segment_reader_status(target->reader, &target->status);
+	if (result == 0)
+		result = cs_segment_reader_refresh(target->reader);
+	if (result) {
+		cs_target_break(target, result);
+		return -EIO;
+	}
+	target->alive = cs_segment_reader_writer_alive(target->reader) != 0;
+	return 0;
+}
+
+static int
+open_one(struct cs_targets *targets, struct cs_target *target)
+{
+	struct cs_error error;
+	int result;
+
+	cs_error_clear(&error);
+	result = cs_segment_reader_open(target->path, targets->query.from_oldest, &target->reader, &error);
+	/* Being created, or just removed: neither is anybody's trouble. */
+	if (result == -EAGAIN || result == -ENOENT)
+		return -EAGAIN;
+	if (result) {
+		cs_log_error("%s", error.text[0] ? error.text : strerror(-result));
+		targets->unreadable++;
+		return result;
+	}
+	target->dictionary = cs_segment_reader_borrow_dictionary(target->reader);
+	result = cs_target_refresh(target);
+	if (result)
+		targets->unreadable++;
+	return result;
+}
+
+static int
+visit(const char *path, const char *name, void *context)
+{
+	struct cs_targets *targets = context;
+	struct cs_target *target = calloc(1, sizeof(*target));
+	int result = 0;
+
+	if (!target)
+		return -ENOMEM;
+	if (cs_rundir_parse_name(name, &target->pid, &target->start_time_ticks) ||
+		!is_wanted(&targets->query, target->pid))
+		goto out;
+	snprintf(target->path, sizeof(target->path), "%s", path);
+	if (is_known(targets, target->path))
+		goto out;
+	result = open_one(targets, target);
+	if (result == -EAGAIN) {
+		result = 0;
+		goto out;
+	}
+	if (result) {
+		result = reject(targets, target->path);
+		goto out;
+	}
+	if (!target->alive && !targets->query.ended) {
+		targets->ended++;
+		result = reject(targets, target->path);
+		goto out;
+	}
+	result = keep(targets, target);
+	if (result == 0)
+		target = NULL;
+out:
+	destroy(target);
+	return result;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const struct cs_target *left = *(struct cs_target *const *)a;
+	const struct cs_target *right = *(struct cs_target *const *)b;
+	int32_t left_rank = left->dictionary->process.rank;
+	int32_t right_rank = right->dictionary->process.rank;
+
+	if (left_rank != right_rank)
+		return left_rank < right_rank ? -1 : 1;
+	if (left->pid != right->pid)
+		return left->pid < right->pid ? -1 : 1;
+	return (left->start_time_ticks > right->start_time_ticks) -
+	       (left->start_time_ticks < right->start_time_ticks);
+}
+
+int
+cs_targets_rescan(struct cs_targets *targets, size_t *added)
+{
+	size_t before = targets->count;
+	int result = cs_rundir_each(targets->directory, visit, targets);
+
+	if (targets->count > before)
+		qsort(targets->items, targets->count, sizeof(struct cs_target *), compare);
+	if (added)
+		*added = targets->count - before;
+	return result;
+}
+
+static int
+say_nothing_found(const struct cs_targets *targets)
+{
+	if (targets->unreadable)
+		return CS_EXIT_ERROR;
+	if (targets->query.pid_count)
+		cs_log_warn("No traced process of the pids named: directory=\"%s\"", targets->directory);
+	else
+		cs_log_warn("No traced process: directory=\"%s\"", targets->directory);
+	if (targets->ended)
+		cs_log_info("Processes that have ended and left records: count=%zu", targets->ended);
+	return CS_EXIT_NOTHING;
+}
+
+int
+cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query)
+{
+	const char *configured = query->directory ? query->directory : getenv("COLLSCOPE_DIR");
+	int result;
+
+	*targets = (struct cs_targets){.query = *query};
+	result = cs_rundir_resolve(configured && *configured ? configured : NULL, targets->directory,
+		sizeof(targets->directory));
+	if (result) {
+		cs_log_error("Cannot use run directory \"%s\": %s", configured ? configured : "",
+			result == -EINVAL ? "the path is not absolute" : strerror(-result));
+		return CS_EXIT_ERROR;
+	}
+	result = cs_targets_rescan(targets, NULL);
+	if (result && result != -ENOENT) {
+		cs_log_error("Cannot read run directory \"%s\": %s", targets->directory, strerror(-result));
+		return CS_EXIT_ERROR;
+	}
+	return targets->count ? CS_EXIT_OK : say_nothing_found(targets);
+}
+
+void
+cs_targets_close(struct cs_targets *targets)
+{
+	for (size_t i = 0; i < targets->count; i++)
+		destroy(targets->items[i]);
+	free(targets->items);
+	free(targets->rejected);
+	targets->items = NULL;
+	targets->rejected = NULL;
+	targets->count = targets->rejected_count = 0;
+}
+
+int32_t
+cs_target_gpu(const struct cs_target *target, uint32_t index)
+{
+	const struct cs_gpu *gpu = cs_dictionary_borrow_gpu(target->dictionary, index);
+
+	return gpu ? gpu->nvml_index : -1;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The traced processes that a command looks at: the segments of a run directory, opened and chosen by pid.
+ *
+ * A segment that cannot be read is named on stderr once and counted; the others are shown all the same.
+ * Thread context: one thread per struct cs_targets.
+ */
+#ifndef CS_TARGETS_H
+#define CS_TARGETS_H
+
+#include "cmd.h"
+#include "segment_reader.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CS_TARGET_PIDS_MAX 64
+/* A directory path, a slash, and "<pid>-<ticks>.seg". */
+#define CS_TARGET_PATH_BYTES (CS_PATH_BYTES + 64)
+
+struct cs_target_query {
+	const char *directory; /* --dir; NULL: the default */
+	uint32_t pids[CS_TARGET_PIDS_MAX];
+	size_t pid_count; /* 0: all */
+	bool ended;       /* also segments whose writer has gone */
+	bool from_oldest; /* read from the oldest record in the ring, not from now */
+};
+
+struct cs_target {
+	char path[CS_TARGET_PATH_BYTES];
+	uint32_t pid;
+	uint64_t start_time_ticks;
+	struct cs_segment_reader *reader;       /* open until cs_targets_close */
+	const struct cs_dictionary *dictionary; /* borrowed from the reader */
+	bool alive;                             /* the writer holds its lock, or nobody can tell */
+	bool broken;                            /* has become unreadable (said on stderr) */
+	struct cs_status status;                /* copy of the last refresh */
+};
+
+struct cs_targets {
+	char directory[CS_PATH_BYTES];
+	struct cs_target_query query;
+	struct cs_target **items; /* readable ones, by rank, then pid; pointers stay valid until close */
+	size_t count;
+	size_t ended;      /* left out because their writer has gone */
+	size_t unreadable; /* could not be opened (said on stderr) */
+	/* Paths that were looked at before and are not in items: not opened again by a rescan. */
+	char (*rejected)[CS_TARGET_PATH_BYTES];
+	size_t rejected_count;
+};
+
+/* The argument of --pid; 0 or CS_PARSE_EXIT. */
+int cs_target_query_add_pid(struct cs_target_query *query, struct cs_cmd_parser *parser);
+
+/*
+ * Finds and opens what the query asks for and copies each status. CS_EXIT_OK with at least one item;
+ * CS_EXIT_NOTHING when there is none (said on stderr), CS_EXIT_ERROR when the directory or every segment is
+ * unreadable (said). Close it in every case.
+ */
+int cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query);
+/* Looks for new segments: 0, or -errno of the directory or of memory. *added (may be NULL): how many came. */
+int cs_targets_rescan(struct cs_targets *targets, size_t *added);
+/* Status, texts and sign of life of one: 0, or -EIO once its file has become unreadable. */
+int cs_target_refresh(struct cs_target *target);
+/* Says once that the file cannot be read any more, and marks the target so. */
+void cs_target_break(struct cs_target *target, int error);
+void cs_targets_close(struct cs_targets *targets);
+
+/* NVML index of a GPU of the process's table, -1 unknown. */
+int32_t cs_target_gpu(const struct cs_target *target, uint32_t index);
+
+#endif
