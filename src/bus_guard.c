@@ -26,7 +26,7 @@ pass_on(int signal_number, siginfo_t *info, void *machine_context)
 		previous.sa_sigaction(signal_number, info, machine_context);
 	} else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
 		previous.sa_handler(signal_number);
-	} else {
+	} else if (previous.sa_handler == SIG_DFL || info->si_code > 0) {
 		/* A fault comes again as soon as we return; what kill(2) sent does not. */
 		sigaction(SIGBUS, &previous, NULL);
 		if (info->si_code <= 0)
@@ -56,7 +56,9 @@ install(void)
 	 * to be restored, and sigsetjmp none to be saved (a system call). */
 	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGBUS, &action, &previous);
+	/* First: a handler that runs at once, on another thread, finds `previous` filled. */
+	sigaction(SIGBUS, NULL, &previous);
+	sigaction(SIGBUS, &action, NULL);
 }
 
 int

@@ -88,6 +88,17 @@ append_label(struct cs_dictionary *dictionary, const struct cs_label *label)
 	return 0;
 }
 
+void
+cs_rank_clean(int32_t *rank, int32_t *world)
+{
+	bool world_known = *world != CS_RANK_UNKNOWN;
+
+	if (*rank >= CS_RANK_UNKNOWN && (!world_known || (*world > 0 && *rank < *world)))
+		return;
+	*rank = CS_RANK_UNKNOWN;
+	*world = CS_RANK_UNKNOWN;
+}
+
 /* A value outside its enum becomes 0, "unknown"; a rank outside its world makes both unknown; an id behind
  * the end of its table becomes 0, "none". */
 static void
@@ -107,11 +118,7 @@ clean_label(const struct cs_dictionary *dictionary, struct cs_label *label)
 		label->protocol = CS_PROTOCOL_UNKNOWN;
 	if (label->source >= CS_LABEL_SOURCE_COUNT)
 		label->source = CS_LABEL_SOURCE_NONE;
-	if (label->rank < CS_RANK_UNKNOWN || label->world < CS_RANK_UNKNOWN ||
-		(label->world != CS_RANK_UNKNOWN && label->rank >= label->world)) {
-		label->rank = CS_RANK_UNKNOWN;
-		label->world = CS_RANK_UNKNOWN;
-	}
+	cs_rank_clean(&label->rank, &label->world);
 	if (label->name_id >= dictionary->name_count)
 		label->name_id = 0;
 	if (label->comm_id > dictionary->communicator_count)

@@ -68,6 +68,9 @@ const struct cs_gpu *cs_dictionary_borrow_gpu(const struct cs_dictionary *dictio
 const struct cs_communicator *cs_dictionary_borrow_communicator(
 	const struct cs_dictionary *dictionary, uint32_t id);
 
+/* Makes both unknown unless world is unknown or at least 1, and rank unknown or within world. */
+void cs_rank_clean(int32_t *rank, int32_t *world);
+
 /* Copies `in` to `out` (capacity with the NUL) with invalid UTF-8 and control characters replaced by '?', cut
  * at a character boundary. Always terminates. */
 void cs_text_clean(const char *in, size_t in_bytes, char *out, size_t out_bytes);

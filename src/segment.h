@@ -6,11 +6,19 @@
  * A segment is a plain file in the run directory, mapped by its one writer and by any number of readers.
  * Nothing in it is trusted by a reader. Everything is little-endian and 8-aligned.
  *
- *   header (4096)   magic, version, generation pair, writer identity, section directory; constant once
- * published CONTROL (4096)  what readers ask of the writer; the only section that a reader may write STATUS
- * (4096)  counters and gauges, each one atomic 64-bit word; writer-hot PROCESS (4096)  texts about the
- * process, each in a fixed field guarded by one sequence word GPU, COMMUNICATOR, NAME, LABEL, ENVIRONMENT
- * append-only tables; TEXT   bytes that NAME points into RING            record slots of 64 bytes
+ *   header   4096 bytes: magic, version, generation pair, writer identity, directory; constant once published
+ *
+ *   CONTROL  4096 bytes: what readers ask of the writer; the only section that a reader may write
+ *
+ *   STATUS   4096 bytes: counters and gauges, each one atomic 64-bit word; writer-hot
+ *
+ *   PROCESS  4096 bytes: texts about the process in fixed fields, guarded by one sequence word
+ *
+ *   GPU, COMMUNICATOR, NAME, LABEL, ENVIRONMENT: append-only tables
+ *
+ *   TEXT     bytes that NAME points into
+ *
+ *   RING     record slots of 64 bytes
  *
  * Versioning: a reader refuses another major. A minor only appends fields in reserved space or new section
  * types, and readers skip section types they do not know.

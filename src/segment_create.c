@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -224,11 +225,71 @@ lock_as_sign_of_life(int fd)
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -errno;
 }
 
+static bool
+locked_by_other_description(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/*
+ * Closes `fd`. A mapping holds the open file description, and with it the lock, so that no descriptor stays
+ * in the host: the host cannot close it under us, or give its number to a file of its own that we would
+ * close. Not so on overlayfs, a container's root: there a mapping holds the file of the layer below, and the
+ * lock goes with the descriptor. What the lock does is looked at, and one descriptor kept where it has to be.
+ */
+static int
+settle_lock(struct cs_segment_writer *writer, int directory, const char *temporary, int fd)
+{
+	struct stat status;
+	int result = 0;
+	int probe = openat(directory, temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (probe < 0)
+		result = -errno;
+	close(fd);
+	if (probe < 0)
+		return result;
+	if (locked_by_other_description(probe)) {
+		close(probe);
+		return 0;
+	}
+	result = lock_as_sign_of_life(probe);
+	if (result == 0 && fstat(probe, &status) != 0)
+		result = -errno;
+	if (result < 0) {
+		close(probe);
+		return result;
+	}
+	writer->lock_fd = probe;
+	writer->lock_device = status.st_dev;
+	writer->lock_inode = status.st_ino;
+	return 0;
+}
+
+/* Async-signal-safe. The host may have closed our descriptor and opened a file of its own under its number.
+ */
+static void
+close_lock(struct cs_segment_writer *writer)
+{
+	struct stat status;
+
+	if (writer->lock_fd >= 0 && fstat(writer->lock_fd, &status) == 0 &&
+		status.st_dev == writer->lock_device && status.st_ino == writer->lock_inode)
+		close(writer->lock_fd);
+	writer->lock_fd = -1;
+}
+
 static int
 reserve_blocks(int fd, uint64_t bytes)
 {
+	struct rlimit limit;
 	int result;
 
+	/* Above the limit the kernel would send SIGXFSZ, which ends the host. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+		return -EFBIG;
 	do {
 		result = posix_fallocate(fd, 0, (off_t)bytes);
 	} while (result == EINTR);
@@ -244,8 +305,10 @@ open_temporary(int directory, uint32_t pid, uint64_t ticks, char *name, size_t n
 
 		snprintf(name, name_bytes, ".%" PRIu32 "-%" PRIu64 ".%u.tmp", pid, ticks, attempt);
 		fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd >= 0)
+		if (fd >= 0) {
+			fchmod(fd, 0600); /* whatever the umask is */
 			return fd;
+		}
 		if (errno != EEXIST)
 			return -errno;
 	}
@@ -296,7 +359,12 @@ allocate_writer(void)
 	void *memory = mmap(NULL, sizeof(struct cs_segment_writer), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	return memory == MAP_FAILED ? NULL : memory;
+	struct cs_segment_writer *writer = memory;
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	writer->lock_fd = -1;
+	return writer;
 }
 
 static int
@@ -345,15 +413,17 @@ create(const struct cs_segment_options *options, uint32_t ring_slots, struct cs_
 	fill_header(writer->header, &layout, options->version, ticks, generation);
 	fill_tables(writer);
 	atomic_store_explicit(&writer->header->generation_end, generation, memory_order_release);
-	result = publish(writer, directory, temporary, options->directory, ticks);
+	/* Before anybody can look for the lock. */
+	result = settle_lock(writer, directory, temporary, fd);
+	fd = -1;
+	if (result == 0)
+		result = publish(writer, directory, temporary, options->directory, ticks);
 
 unlink_temporary:
 	if (result < 0)
 		unlinkat(directory, temporary, 0);
-	/* The mapping holds the open file description, and with it the lock: no descriptor stays in the host,
-	 * so the host cannot close it under us, or give its number to a file of its own that we would close.
-	 */
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 close_directory:
 	close(directory);
 	return result;
@@ -394,6 +464,7 @@ cs_segment_writer_destroy(struct cs_segment_writer *writer, bool unlink_file)
 		unlink(writer->path);
 	if (writer->base)
 		munmap(writer->base, writer->file_bytes);
+	close_lock(writer);
 	munmap(writer, sizeof(*writer));
 	errno = saved_errno;
 }
@@ -410,6 +481,7 @@ cs_segment_writer_abandon(struct cs_segment_writer *writer)
 	 * pointers that were handed out stay harmless. mmap(2) is a bare system call: async-signal-safe. */
 	mmap(writer->base, writer->file_bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	close_lock(writer);
 	errno = saved_errno;
 }
 

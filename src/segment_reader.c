@@ -308,6 +308,12 @@ cs_segment_reader_losses(const struct cs_segment_reader *reader, struct cs_reade
 	*losses = reader->losses;
 }
 
+void
+cs_segment_reader_trim(struct cs_segment_reader *reader)
+{
+	madvise(reader->base, reader->map.file_bytes, MADV_DONTNEED);
+}
+
 const struct cs_dictionary *
 cs_segment_reader_borrow_dictionary(const struct cs_segment_reader *reader)
 {

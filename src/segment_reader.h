@@ -38,8 +38,9 @@ struct cs_reader_losses {
  * Copies up to `capacity` complete records, in ring order, into `records` (caller's), after refreshing the
  * dictionary so that every id in them resolves. *count gets how many; 0 means nothing new. Every record
  * handed out has a valid type, a gpu index and ref inside the dictionary, end_ns >= start_ns. A reserved but
- * unpublished record is waited for: later calls return what comes before it, until the writer has died or
- * `stall_limit` further records have been reserved (then it is counted as a hole).
+ * unpublished record is waited for: later calls return what comes before it, until the writer has
+ * died, a quarter of the ring has been reserved after it, or it has been late for a second while others came
+ * (then it is counted as a hole).
  * -EIO: the file shrank under us; the reader must be closed.
  */
 int cs_segment_reader_read(
@@ -47,6 +48,10 @@ int cs_segment_reader_read(
 
 /* Brings the dictionary up to date (also done by _read). 0 or -EIO, -ENOMEM, -EBADMSG. */
 int cs_segment_reader_refresh(struct cs_segment_reader *reader);
+
+/* Gives the mapped pages back to the system; they come back by themselves when they are read again. For a
+ * reader that lives long: the pages of a ring that it went through would stay in its resident memory. */
+void cs_segment_reader_trim(struct cs_segment_reader *reader);
 
 /* Borrowed, valid until close. */
 const struct cs_dictionary *cs_segment_reader_borrow_dictionary(const struct cs_segment_reader *reader);

@@ -167,12 +167,7 @@ copy_communicators(struct cs_segment_reader *reader, uint64_t count)
 		CLEAN(communicator->name);
 		if (communicator->impl >= CS_IMPL_COUNT)
 			communicator->impl = CS_IMPL_UNKNOWN;
-		if (communicator->rank < CS_RANK_UNKNOWN || communicator->world < CS_RANK_UNKNOWN ||
-			(communicator->world != CS_RANK_UNKNOWN &&
-				communicator->rank >= communicator->world)) {
-			communicator->rank = CS_RANK_UNKNOWN;
-			communicator->world = CS_RANK_UNKNOWN;
-		}
+		cs_rank_clean(&communicator->rank, &communicator->world);
 		dictionary->communicator_count++;
 		dictionary->changes++;
 	}
@@ -235,11 +230,7 @@ take_process(struct cs_segment_reader *reader, const struct cs_process *process)
 #undef TAKE
 	info->rank = process->rank;
 	info->world = process->world;
-	if (info->rank < CS_RANK_UNKNOWN || info->world < CS_RANK_UNKNOWN ||
-		(info->world != CS_RANK_UNKNOWN && info->rank >= info->world)) {
-		info->rank = CS_RANK_UNKNOWN;
-		info->world = CS_RANK_UNKNOWN;
-	}
+	cs_rank_clean(&info->rank, &info->world);
 	reader->dictionary.changes++;
 }
 

@@ -130,6 +130,36 @@ ask(struct request *request)
 	return result;
 }
 
+/* Part of a file, by an offset that need not be a multiple of this machine's pages (64 KiB on some). */
+struct part {
+	void *base; /* NULL: not mapped */
+	size_t length_bytes;
+	void *at; /* of the offset */
+};
+
+static int
+map_part(int fd, uint64_t offset_bytes, size_t length_bytes, int protection, struct part *part)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t before = offset_bytes % page_bytes;
+	void *base =
+		mmap(NULL, before + length_bytes, protection, MAP_SHARED, fd, (off_t)(offset_bytes - before));
+
+	if (base == MAP_FAILED)
+		return -errno;
+	part->base = base;
+	part->length_bytes = before + length_bytes;
+	part->at = (uint8_t *)base + before;
+	return 0;
+}
+
+static void
+unmap_part(const struct part *part)
+{
+	if (part->base)
+		munmap(part->base, part->length_bytes);
+}
+
 static int
 explain(struct cs_error *error, int result)
 {
@@ -153,8 +183,8 @@ cs_segment_request(const char *path, enum cs_command command, uint64_t from_ns, 
 	struct request request = {.command = command, .from_ns = from_ns, .until_ns = until_ns};
 	struct cs_segment_header header;
 	struct cs_segment_map map;
-	void *control = MAP_FAILED;
-	void *status = MAP_FAILED;
+	struct part control = {0};
+	struct part status = {0};
 	int result;
 
 	request.deadline_ns = cs_clock_monotonic_ns() + timeout_ms * CS_NS_PER_MS;
@@ -162,25 +192,22 @@ cs_segment_request(const char *path, enum cs_command command, uint64_t from_ns, 
 	if (request.fd < 0)
 		return cs_error_wrap(error, request.fd, "cannot open segment %s", path);
 	/* CONTROL is all that a reader may write, so it is all that is mapped for writing. */
-	control = mmap(NULL, sizeof(struct cs_control), PROT_READ | PROT_WRITE, MAP_SHARED, request.fd,
-		(off_t)map.offset_bytes[CS_SECTION_CONTROL]);
-	status = mmap(NULL, sizeof(struct cs_status), PROT_READ, MAP_SHARED, request.fd,
-		(off_t)map.offset_bytes[CS_SECTION_STATUS]);
-	if (control == MAP_FAILED || status == MAP_FAILED) {
-		result = -errno;
-	} else {
-		request.control = control;
-		request.status = status;
+	result = map_part(request.fd, map.offset_bytes[CS_SECTION_CONTROL], sizeof(struct cs_control),
+		PROT_READ | PROT_WRITE, &control);
+	if (result == 0)
+		result = map_part(request.fd, map.offset_bytes[CS_SECTION_STATUS], sizeof(struct cs_status),
+			PROT_READ, &status);
+	if (result == 0) {
+		request.control = control.at;
+		request.status = status.at;
 		result = ask(&request);
 	}
 	if (result < 0) {
 		explain(error, result);
 		cs_error_wrap(error, result, "request to segment %s failed", path);
 	}
-	if (control != MAP_FAILED)
-		munmap(control, sizeof(struct cs_control));
-	if (status != MAP_FAILED)
-		munmap(status, sizeof(struct cs_status));
+	unmap_part(&control);
+	unmap_part(&status);
 	close(request.fd);
 	return result;
 }

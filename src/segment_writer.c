@@ -11,8 +11,10 @@
 #define PREFETCH_SLOTS 16U
 
 /*
- * Takes the slot for record number `number`. false: an earlier writer is still in it, or a later one has
- * already been there (we were the one that slept a whole lap); in both cases our record is the one to drop.
+ * Takes the slot for record number `number`. Acquire pairs with the release of the slot's last writer: our
+ * words must come after its words in the order that everybody sees. false: an earlier writer is still in it,
+ * or a later one has already been there (we were the one that slept a whole lap); in both cases our record is
+ * the one to drop.
  */
 static inline bool
 claim(struct cs_ring_slot *slot, uint64_t number)
@@ -24,7 +26,7 @@ claim(struct cs_ring_slot *slot, uint64_t number)
 		if ((seen & 1) != 0 || seen > busy)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
-		&slot->sequence, &seen, busy, memory_order_relaxed, memory_order_relaxed));
+		&slot->sequence, &seen, busy, memory_order_acquire, memory_order_relaxed));
 	return true;
 }
 

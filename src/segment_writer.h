@@ -3,8 +3,8 @@
  * The writing side of a segment; links into the host process, so: libc only, no exit, no assert, no stdio on
  * the hot path, errno kept by every function that an application thread may call (marked "host-safe").
  *
- * Errors: 0 or a negative errno unless stated. Ownership: the writer owns the mapping and the file
- * descriptor.
+ * Errors: 0 or a negative errno unless stated. Ownership: the writer owns the mapping and, on file systems
+ * where a mapping does not keep a lock (overlayfs), one descriptor.
  */
 #ifndef CS_SEGMENT_WRITER_H
 #define CS_SEGMENT_WRITER_H
@@ -26,7 +26,8 @@ struct cs_segment_options {
  * O_CLOEXEC), blocks reserved with posix_fallocate (a full file system is -ENOSPC here, never SIGBUS later),
  * filled, locked (OFD write lock on byte 0: the sign of life), renamed. An existing file is never replaced:
  * when the name is taken (another PID namespace, or the program that this process was before exec) the next
- * tick is tried; the header has the true one. -ENAMETOOLONG: path over CS_SEGMENT_PATH_BYTES. Thread context:
+ * tick is tried; the header has the true one. -ENAMETOOLONG: path over CS_SEGMENT_PATH_BYTES. -EFBIG: over
+ * RLIMIT_FSIZE. Thread context:
  * start-up, one thread. May allocate and block; errno kept.
  */
 int cs_segment_writer_create(const struct cs_segment_options *options, struct cs_segment_writer **writer);
@@ -36,8 +37,8 @@ void cs_segment_writer_destroy(struct cs_segment_writer *writer, bool unlink_fil
 
 /* For the atfork child handler: the child must not keep the parent's sign of life. A mapping holds the open
  * file description, and so the lock, as a descriptor does; so the mapping is replaced by private zero pages
- * (pointers handed out before stay harmless), and every later call on this writer is a no-op. The parent has
- * no descriptor open: the mapping is what keeps its lock. Async-signal-safe. */
+ * (pointers handed out before stay harmless), and every later call on this writer is a no-op. A descriptor
+ * that the writer had to keep is closed. Async-signal-safe. */
 void cs_segment_writer_abandon(struct cs_segment_writer *writer);
 
 /* Borrowed pointers into the mapping; valid until destroy. Requests are taken from CONTROL with

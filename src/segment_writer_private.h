@@ -13,6 +13,8 @@
 #include "segment_layout.h"
 #include "segment_writer.h"
 
+#include <sys/types.h>
+
 #define CS_CACHE_LINE_BYTES 64
 
 /* Hash tables at most half full. */
@@ -43,6 +45,9 @@ struct cs_segment_writer {
 	/* Cold, constant after creation. */
 	_Alignas(CS_CACHE_LINE_BYTES) uint8_t *base;
 	uint64_t file_bytes;
+	int lock_fd; /* -1: the mapping holds the lock (segment_create.c, settle_lock) */
+	dev_t lock_device;
+	ino_t lock_inode;
 	struct cs_segment_header *header;
 	struct cs_control *control;
 	struct cs_process *process;
