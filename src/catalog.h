@@ -29,6 +29,8 @@ int cs_catalog_load(
 	const char *user_file, struct cs_catalog **catalog, char *complaint, size_t complaint_bytes);
 void cs_catalog_destroy(struct cs_catalog *catalog);
 
+#define CS_CATALOG_ARGUMENTS 6U
+
 enum cs_catalog_kind { CS_CATALOG_NONE = 0, CS_CATALOG_COLLECTIVE = 1, CS_CATALOG_MARKER = 2 };
 
 /* What a kernel name alone tells. */
@@ -41,6 +43,12 @@ struct cs_catalog_match {
 	uint8_t phase;       /* MARKER: the phase that the marker ends (enum cs_phase), or unknown */
 	int32_t world;       /* template argument, else CS_RANK_UNKNOWN */
 	bool has_size_rule;
+	uint8_t phase_next;    /* MARKER: the phase that begins after it, or unknown */
+	uint8_t element_bytes; /* of one element, 0 unknown; known also where the name leaves open which of
+				  two types of this width it is */
+	int32_t arguments[CS_CATALOG_ARGUMENTS]; /* template arguments that the row names, for its size rule
+						  */
+	uint8_t arguments_known;                 /* one bit each */
 };
 
 /* mangled or demangled name, NUL-terminated; never fails (kind NONE). A suspicious name without a row of its
@@ -49,6 +57,11 @@ struct cs_catalog_match {
  * function. */
 void cs_catalog_classify(
 	const struct cs_catalog *catalog, const char *kernel_name, struct cs_catalog_match *match);
+
+/* The same as a sentence for people: which row matched and by what, which template arguments were found; for
+ * a name that a row of kind ignore turned away, that row. Returns the length as snprintf does. */
+int cs_catalog_explain(
+	const struct cs_catalog *catalog, const char *kernel_name, char *text, size_t text_bytes);
 
 /* One launch, as the driver callback sees it. */
 struct cs_launch {
