@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the fake libcupti. One source, two libraries: FAKE_CUPTI_VERSION (what cuptiGetVersion answers)
+ * decides which functions, record sizes and defaults it has: 24 = CUDA 12.6, 130001 = CUDA 13.0 Update 1.
+ *
+ * It does what the real one was measured to do; see tests/fakes/README.md for the list, and for the
+ * CS_FAKE_CUPTI_* variables that make it fail.
+ */
+#ifndef CS_FAKE_CUPTI_CUPTI_H
+#define CS_FAKE_CUPTI_CUPTI_H
+
+#include "../fake.h"
+
+#include <cupti.h>
+
+#include <pthread.h>
+
+#ifndef FAKE_CUPTI_VERSION
+#error "FAKE_CUPTI_VERSION says which CUPTI to be"
+#endif
+#define FAKE_HAS_13 (FAKE_CUPTI_VERSION >= 130000)
+#define FAKE_HAS_NULL_ANSWER                                                                                 \
+	(FAKE_CUPTI_VERSION >= 27) /* bufferRequested may answer NULL without a crash                        \
+				    */
+
+/* Guards everything of this library; never held while the client's code runs. */
+extern pthread_mutex_t fake_cupti_lock;
+
+/* -- state.c ------------------------------------------------------------------------------------------------
+ */
+
+/* The driver; NULL when the process has none. */
+const struct cs_fake_driver *fake_driver(void);
+/* What every entry starts with: counts the call and says whether it is to fail. */
+CUptiResult fake_cupti_enter(const char *name);
+#define FAKE_CUPTI_ENTER()                                                                                   \
+	do {                                                                                                 \
+		CUptiResult enter_result = fake_cupti_enter(__func__);                                       \
+		if (enter_result != CUPTI_SUCCESS)                                                           \
+			return enter_result;                                                                 \
+	} while (0)
+/* A number from the environment; a text that is none ends the process as a misuse of the fake. */
+uint64_t fake_number(const char *name, uint64_t fallback);
+uint64_t fake_cupti_now_ns(void);
+/* Puts this CUPTI's hooks into the driver, as the first real use of CUPTI patches the driver. */
+CUptiResult fake_attach(void);
+void fake_detach(void);
+_Noreturn void fake_cupti_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* -- callbacks.c: the subscriber
+ * ------------------------------------------------------------------------------ */
+
+void fake_callbacks_enter(struct cs_fake_call *call);
+void fake_callbacks_exit(struct cs_fake_call *call);
+void fake_callbacks_resource(uint32_t cbid, const struct cs_fake_event *event);
+void fake_callbacks_synchronized(struct cs_fake_context *context, struct cs_fake_stream *stream);
+void fake_callbacks_reset(void); /* for cuptiFinalize */
+
+/* -- activity.c: kinds and attributes
+ * ------------------------------------------------------------------------- */
+
+bool fake_kind_enabled(CUpti_ActivityKind kind);
+bool fake_per_thread_buffers(void);
+bool fake_client_zeroes_buffers(void);
+/* True once after CONCURRENT_KERNEL was switched on while the GPU worked: the record at that edge has no
+ * times. */
+bool fake_take_bad_edge(void);
+/* Kernels were traced in this process: cuptiFinalize is deadly from now on. */
+void fake_set_traced(void);
+bool fake_graph_launch_dies(void);
+uint64_t fake_device_bytes(int device);
+/* The GPU has work until then, as far as CUPTI saw. */
+void fake_note_busy_until(uint64_t end_ns);
+
+/* -- records.c: from operations to records
+ * -------------------------------------------------------------------- */
+
+union fake_record_memory {
+	CUpti_Activity any;
+	CUpti_ActivityKernel10 kernel;
+	CUpti_ActivityMemcpy6 copy;
+	CUpti_ActivityMemcpyPtoP4 peer_copy;
+	CUpti_ActivityMemset4 set;
+	CUpti_ActivityGraphTrace2 graph;
+	CUpti_ActivityAPI api;
+};
+
+struct fake_record {
+	union fake_record_memory memory;
+	uint32_t size;
+	int device;
+	struct cs_fake_span span; /* true times; written into the record when it is complete */
+	bool no_times;            /* stays start = end = 0 */
+};
+
+/* Bytes that a record of this kind takes in a buffer; 0: no kind of this fake. */
+uint32_t fake_record_size(CUpti_ActivityKind kind);
+/* Writes the times into a record whose work has ended (complete), or leaves end = 0. */
+void fake_record_finish(struct fake_record *record, bool complete);
+void fake_records_queued(const struct cs_fake_call *call, const struct cs_fake_exec *exec,
+	const struct cs_fake_stream *stream, const struct cs_fake_operation *operations, size_t count);
+void fake_records_api(const struct cs_fake_call *call);
+
+/* -- buffers.c: activity buffers and their delivery
+ * ------------------------------------------------------------ */
+
+/* On the application thread: puts records into its buffer, asking the client for buffers as they fill. */
+void fake_buffers_append(const struct fake_record *records, size_t count);
+void fake_buffers_start_worker(void);
+void fake_buffers_reset(void);
+
+/* -- ids
+ * ------------------------------------------------------------------------------------------------------ */
+
+static inline uint64_t
+fake_node_id(const struct cs_fake_node *node)
+{
+	return (uint64_t)node->graph->id << 32 | node->ordinal;
+}
+
+#endif
