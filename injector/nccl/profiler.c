@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exported profiler plugins, interface versions 1 to 7. NCCL takes the newest that it knows.
+ *
+ * Every function returns success whatever happens: an error would make NCCL log, or fail the communicator.
+ * Nothing here allocates, locks or makes a system call after init. Events come on the thread that calls NCCL
+ * (or, for a captured collective that goes over the network, on the driver's host-function thread, where no
+ * launch follows and late facts go nowhere).
+ */
+#include "announce.h"
+#include "chain.h"
+#include "collective.h"
+#include "comm.h"
+#include "facts.h"
+#include "injector.h"
+#include "profiler_abi.h"
+#include "version.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#define CS_PLUGIN_NAME "collscope"
+#define CS_EXPORT      __attribute__((visibility("default")))
+
+/* Handles carry no state but which event they stand for: a replayed graph passes capture-time handles for
+ * ever. */
+static const char handle_group_api, handle_group, handle_other;
+
+static void *
+handle_of(const char *event)
+{
+	/* NCCL hands it back and never writes through it. */
+	return (void *)(uintptr_t)event;
+}
+
+static bool
+handle_is_ours(const void *handle)
+{
+	return handle == &handle_group_api || handle == &handle_group || handle == &handle_other;
+}
+
+/* -- what the events say
+ * ------------------------------------------------------------------------------------------ */
+
+static void
+announce_coll_api(struct cs_nccl_comm *comm, const struct cs_nccl_coll_api *event)
+{
+	struct cs_label label;
+
+	cs_nccl_label_init(&label, comm, cs_nccl_op(event->func), CS_LABEL_SOURCE_NCCL_PROFILER);
+	cs_nccl_label_count(&label, cs_nccl_dtype(event->datatype), event->count);
+	cs_announce_collective(&label, 0);
+}
+
+/* An all-to-all comes as 2 * world events, a gather or scatter as 1 or 1 + world, each with the whole call's
+ * name: the first one stands for the call. How many a gather makes depends on the root, which is not told, so
+ * its size is left to NVTX. */
+static bool
+p2p_event_is_repeated(struct cs_nccl_comm *comm, uint8_t op)
+{
+	uint32_t calls;
+
+	if (op != CS_OP_ALL_TO_ALL || comm == NULL || comm->world <= 0)
+		return false;
+	calls = atomic_fetch_add_explicit(&comm->p2p_calls, 1, memory_order_relaxed);
+	return calls % (2U * (uint32_t)comm->world) != 0;
+}
+
+static void
+announce_p2p_api(struct cs_nccl_comm *comm, const struct cs_nccl_p2p_api *event)
+{
+	uint8_t op = cs_nccl_op(event->func);
+	struct cs_label label;
+
+	if (p2p_event_is_repeated(comm, op))
+		return;
+	cs_nccl_label_init(&label, comm, op, CS_LABEL_SOURCE_NCCL_PROFILER);
+	if (op != CS_OP_GATHER && op != CS_OP_SCATTER)
+		cs_nccl_label_count(&label, cs_nccl_dtype(event->datatype), event->count);
+	cs_announce_collective(&label, 0);
+}
+
+/* NCCL turns some collectives into byte copies before this event: then type and count are not the caller's.
+ */
+static bool
+counts_bytes(uint8_t op)
+{
+	return op == CS_OP_ALL_GATHER || op == CS_OP_BROADCAST;
+}
+
+struct late_fields {
+	const char *func, *datatype, *algorithm, *protocol;
+	uint64_t count;
+	uint64_t sequence;
+	uint8_t channels;
+};
+
+static void
+announce_late(struct cs_nccl_comm *comm, const struct late_fields *fields)
+{
+	uint8_t op = cs_nccl_op(fields->func);
+	struct cs_label label;
+
+	cs_nccl_label_init(&label, comm, op, CS_LABEL_SOURCE_NCCL_PROFILER);
+	cs_nccl_label_count(&label, cs_nccl_dtype(fields->datatype), fields->count);
+	if (counts_bytes(op)) {
+		label.dtype = CS_DTYPE_UNKNOWN;
+		label.count = 0;
+	}
+	label.algorithm = cs_nccl_algorithm(fields->algorithm);
+	label.protocol = cs_nccl_protocol(fields->protocol);
+	label.channels = fields->channels;
+	cs_announce_late(&label, (uint32_t)fields->sequence);
+}
+
+static void
+announce_late_v1(const struct cs_nccl_event_legacy *event)
+{
+	const struct cs_nccl_coll_v1 *coll = &event->coll.v1;
+	struct cs_nccl_comm *comm =
+		cs_nccl_comm_open(coll->comm_hash, event->rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, coll->name);
+	uint8_t op = cs_nccl_op_by_number(coll->func);
+	struct cs_label label;
+
+	cs_nccl_label_init(&label, comm, op, CS_LABEL_SOURCE_NCCL_PROFILER);
+	cs_nccl_label_count(&label, cs_nccl_dtype_by_number(coll->datatype), coll->count);
+	if (counts_bytes(op)) {
+		label.dtype = CS_DTYPE_UNKNOWN;
+		label.count = 0;
+	}
+	label.algorithm = cs_nccl_algorithm_by_number(coll->algorithm);
+	label.protocol = cs_nccl_protocol_by_number(coll->protocol);
+	/* The most that may be used, not what is: channels stay unknown before version 4. */
+	cs_announce_late(&label, (uint32_t)coll->sequence);
+}
+
+static void
+announce_late_v2(unsigned int version, const struct cs_nccl_event_legacy *event)
+{
+	const struct cs_nccl_coll_v2 *v2 = &event->coll.v2;
+	const struct cs_nccl_coll_v3 *v3 = &event->coll.v3;
+	struct late_fields fields = {
+		.func = v2->func, .datatype = v2->datatype, .count = v2->count, .sequence = v2->sequence};
+
+	fields.algorithm = version == 2 ? v2->algorithm : v3->algorithm;
+	fields.protocol = version == 2 ? v2->protocol : v3->protocol;
+	announce_late(
+		cs_nccl_comm_open(v2->comm_hash, event->rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, v2->name),
+		&fields);
+}
+
+static void
+announce_late_v4(struct cs_nccl_comm *comm, const struct cs_nccl_coll_v4 *coll)
+{
+	announce_late(comm, &(struct late_fields){.func = coll->func,
+				    .datatype = coll->datatype,
+				    .algorithm = coll->algorithm,
+				    .protocol = coll->protocol,
+				    .count = coll->count,
+				    .sequence = coll->sequence,
+				    .channels = coll->channels});
+}
+
+/* -- events
+ * ------------------------------------------------------------------------------------------------------- */
+
+static const char *
+take_event(struct cs_nccl_comm *comm, const struct cs_nccl_event *event)
+{
+	switch (event->type) {
+	case CS_NCCL_EVENT_GROUP_API:
+		cs_announce_begin();
+		return &handle_group_api;
+	case CS_NCCL_EVENT_COLL_API:
+		announce_coll_api(comm, &event->u.coll_api);
+		return &handle_other;
+	case CS_NCCL_EVENT_P2P_API:
+		announce_p2p_api(comm, &event->u.p2p_api);
+		return &handle_other;
+	case CS_NCCL_EVENT_KERNEL_LAUNCH:
+		cs_announce_launch(comm != NULL ? cs_nccl_comm_id(comm) : 0);
+		return &handle_other;
+	case CS_NCCL_EVENT_GROUP:
+		return &handle_group;
+	case CS_NCCL_EVENT_COLL:
+		announce_late_v4(comm, &event->u.coll);
+		return &handle_other;
+	default:
+		return &handle_other;
+	}
+}
+
+static const char *
+take_event_legacy(unsigned int version, struct cs_nccl_comm *comm, const struct cs_nccl_event_legacy *event)
+{
+	if (event->type == CS_NCCL_EVENT_GROUP)
+		return &handle_group;
+	if (event->type == CS_NCCL_EVENT_COLL) {
+		if (version == 1)
+			announce_late_v1(event);
+		else if (version < 4)
+			announce_late_v2(version, event);
+		else
+			announce_late_v4(comm, &event->coll.v4);
+	}
+	return &handle_other;
+}
+
+static void
+stop_ours(const void *handle)
+{
+	if (handle == &handle_group_api)
+		cs_announce_end();
+	else if (handle == &handle_group)
+		cs_announce_late_end();
+}
+
+/* Off (no segment: dormant, or a forked child) is decided per event; begin and end stay paired since both are
+ * cheap. */
+static void
+start_modern(unsigned int version, struct cs_nccl_comm *comm, void **handle, struct cs_nccl_event *event)
+{
+	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
+	const char *ours = take_event(comm, event);
+	void *theirs = NULL;
+
+	*handle = handle_of(ours);
+	if (chained == NULL || comm == NULL || comm->chained == NULL)
+		return;
+	if (handle_is_ours(event->parent))
+		event->parent = NULL;
+	chained->start_event(comm->chained, &theirs, event);
+	if (theirs != NULL) {
+		cs_nccl_chain_remember(theirs, ours);
+		*handle = theirs;
+	}
+}
+
+static void
+start_legacy(
+	unsigned int version, struct cs_nccl_comm *comm, void **handle, struct cs_nccl_event_legacy *event)
+{
+	const struct cs_nccl_profiler_v4 *chained = cs_nccl_chain_table(version);
+	const char *ours = take_event_legacy(version, comm, event);
+	void *theirs = NULL;
+
+	*handle = handle_of(ours);
+	if (chained == NULL || comm == NULL || comm->chained == NULL)
+		return;
+	if (handle_is_ours(event->parent))
+		event->parent = NULL;
+	chained->start_event(comm->chained, &theirs, event);
+	if (theirs != NULL) {
+		cs_nccl_chain_remember(theirs, ours);
+		*handle = theirs;
+	}
+}
+
+static void
+stop_event(unsigned int version, void *handle)
+{
+	/* The functions after init have one type in all versions. */
+	const struct cs_nccl_profiler_v5 *chained;
+
+	if (handle == NULL || handle_is_ours(handle)) {
+		stop_ours(handle);
+		return;
+	}
+	chained = cs_nccl_chain_table(version);
+	stop_ours(cs_nccl_chain_recall(handle));
+	if (chained != NULL)
+		chained->stop_event(handle);
+}
+
+static void
+record_event_state(unsigned int version, void *handle, int state, void *arguments)
+{
+	const struct cs_nccl_profiler_v5 *chained;
+
+	if (handle == NULL || handle_is_ours(handle))
+		return;
+	chained = cs_nccl_chain_table(version);
+	if (chained != NULL)
+		chained->record_event_state(handle, state, arguments);
+}
+
+static void
+finalize(unsigned int version, struct cs_nccl_comm *comm)
+{
+	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
+
+	if (comm == NULL || comm->chained == NULL || chained == NULL)
+		return;
+	chained->finalize(comm->chained);
+	comm->chained = NULL;
+}
+
+/* -- init
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Versions 1 to 3 do not tell the communicator in init: a context of no communicator, so that calls are
+ * forwarded with the other plugin's own context. */
+static struct cs_nccl_comm *
+anonymous_comm(void)
+{
+	static _Atomic int next;
+
+	return cs_nccl_comm_open(0, -2 - atomic_fetch_add(&next, 1), CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, NULL);
+}
+
+static int
+init_v1(unsigned int version, void **context, int *mask)
+{
+	const struct cs_nccl_profiler_v1 *chained = cs_nccl_chain_table(version);
+	struct cs_nccl_comm *comm = anonymous_comm();
+	void *theirs = NULL;
+
+	*mask = 0;
+	if (chained != NULL && comm != NULL && chained->init(&theirs, mask) == CS_NCCL_SUCCESS)
+		comm->chained = theirs;
+	*mask |= (int)CS_NCCL_MASK_LEGACY;
+	*context = comm;
+	return CS_NCCL_SUCCESS;
+}
+
+static int
+init_v4(unsigned int version, void **context, int *mask, const char *name, uint64_t hash, int nodes,
+	int ranks, int rank, cs_nccl_logger logger)
+{
+	const struct cs_nccl_profiler_v4 *chained = cs_nccl_chain_table(version);
+	struct cs_nccl_comm *comm = cs_nccl_comm_open(hash, rank, ranks, nodes, name);
+	void *theirs = NULL;
+
+	*mask = 0;
+	if (chained != NULL && comm != NULL &&
+		chained->init(&theirs, mask, name, hash, nodes, ranks, rank, logger) == CS_NCCL_SUCCESS)
+		comm->chained = theirs;
+	*mask |= (int)CS_NCCL_MASK_LEGACY;
+	if (comm != NULL)
+		cs_nccl_comm_id(comm);
+	*context = comm;
+	return CS_NCCL_SUCCESS;
+}
+
+static int
+init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const char *name, int nodes,
+	int ranks, int rank, cs_nccl_logger logger)
+{
+	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
+	struct cs_nccl_comm *comm = cs_nccl_comm_open(hash, rank, ranks, nodes, name);
+	void *theirs = NULL;
+
+	*mask = 0;
+	if (chained != NULL && comm != NULL &&
+		chained->init(&theirs, hash, mask, name, nodes, ranks, rank, logger) == CS_NCCL_SUCCESS)
+		comm->chained = theirs;
+	*mask |= (int)CS_NCCL_MASK_MODERN;
+	if (comm != NULL)
+		cs_nccl_comm_id(comm);
+	*context = comm;
+	return CS_NCCL_SUCCESS;
+}
+
+/* -- the tables
+ * --------------------------------------------------------------------------------------------------- */
+
+/* The functions that all versions have, with errno kept for NCCL's caller. */
+#define CS_PLUGIN_FUNCTIONS(version, event_type, start)                                                      \
+	static int start_v##version(void *context, void **handle, event_type *event)                         \
+	{                                                                                                    \
+		int saved = errno;                                                                           \
+		start(version, context, handle, event);                                                      \
+		errno = saved;                                                                               \
+		return CS_NCCL_SUCCESS;                                                                      \
+	}                                                                                                    \
+	static int stop_v##version(void *handle)                                                             \
+	{                                                                                                    \
+		int saved = errno;                                                                           \
+		stop_event(version, handle);                                                                 \
+		errno = saved;                                                                               \
+		return CS_NCCL_SUCCESS;                                                                      \
+	}                                                                                                    \
+	static int record_v##version(void *handle, int state, void *arguments)                               \
+	{                                                                                                    \
+		record_event_state(version, handle, state, arguments);                                       \
+		return CS_NCCL_SUCCESS;                                                                      \
+	}                                                                                                    \
+	static int finalize_v##version(void *context)                                                        \
+	{                                                                                                    \
+		finalize(version, context);                                                                  \
+		return CS_NCCL_SUCCESS;                                                                      \
+	}
+
+#define CS_PLUGIN_V1(version)                                                                                \
+	CS_PLUGIN_FUNCTIONS(version, struct cs_nccl_event_legacy, start_legacy)                              \
+	static int init_call_v##version(void **context, int *mask)                                           \
+	{                                                                                                    \
+		cs_nccl_version_find(__builtin_return_address(0));                                           \
+		return init_v1(version, context, mask);                                                      \
+	}                                                                                                    \
+	CS_EXPORT const struct cs_nccl_profiler_v1 ncclProfiler_v##version;                                  \
+	const struct cs_nccl_profiler_v1 ncclProfiler_v##version = {CS_PLUGIN_NAME, init_call_v##version,    \
+		start_v##version, stop_v##version, record_v##version, finalize_v##version};
+
+#define CS_PLUGIN_V5(version)                                                                                \
+	CS_PLUGIN_FUNCTIONS(version, struct cs_nccl_event, start_modern)                                     \
+	static int init_call_v##version(void **context, uint64_t hash, int *mask, const char *name,          \
+		int nodes, int ranks, int rank, cs_nccl_logger logger)                                       \
+	{                                                                                                    \
+		cs_nccl_version_find(__builtin_return_address(0));                                           \
+		return init_v5(version, context, hash, mask, name, nodes, ranks, rank, logger);              \
+	}                                                                                                    \
+	CS_EXPORT const struct cs_nccl_profiler_v5 ncclProfiler_v##version;                                  \
+	const struct cs_nccl_profiler_v5 ncclProfiler_v##version = {CS_PLUGIN_NAME, init_call_v##version,    \
+		start_v##version, stop_v##version, record_v##version, finalize_v##version};
+
+CS_PLUGIN_V1(1)
+CS_PLUGIN_V1(2)
+CS_PLUGIN_V1(3)
+
+CS_PLUGIN_FUNCTIONS(4, struct cs_nccl_event_legacy, start_legacy)
+
+static int
+init_call_v4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,
+	cs_nccl_logger logger)
+{
+	cs_nccl_version_find(__builtin_return_address(0));
+	return init_v4(4, context, mask, name, hash, nodes, ranks, rank, logger);
+}
+
+CS_EXPORT const struct cs_nccl_profiler_v4 ncclProfiler_v4;
+const struct cs_nccl_profiler_v4 ncclProfiler_v4 = {
+	CS_PLUGIN_NAME, init_call_v4, start_v4, stop_v4, record_v4, finalize_v4};
+
+CS_PLUGIN_V5(5)
+CS_PLUGIN_V5(6)
+CS_PLUGIN_V5(7)
