@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ingest.h"
+
+#include "clock.h"
+#include "processes.h"
+#include "segment.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_PERIOD_NS CS_NS_PER_S
+
+struct cs_ingest {
+	pthread_mutex_t lock;
+	atomic_uint scrapes_waiting; /* the ingest thread lets them in between two reads */
+	char *directory;
+	struct cs_analysis *analysis;
+	struct cs_series_table table;
+	struct cs_processes processes;
+	struct cs_traced *last_found;
+	uint64_t looked_ns; /* CLOCK_MONOTONIC; 0 never */
+	uint64_t records;
+	uint64_t busy_ns;
+	uint64_t started_ns; /* CLOCK_REALTIME */
+	struct cs_record batch[CS_INGEST_BATCH];
+};
+
+/* -- results of the analysis ----------------------------------------------------------------------------- */
+
+static struct cs_traced *
+find(struct cs_ingest *ingest, uint32_t source)
+{
+	/* A step's collectives come together. */
+	if (!ingest->last_found || ingest->last_found->source != source)
+		ingest->last_found = cs_processes_find(&ingest->processes, source);
+	return ingest->last_found;
+}
+
+static void
+take_collective(void *context, const struct cs_collective *collective)
+{
+	struct cs_traced *traced = find(context, collective->source);
+
+	if (traced)
+		cs_feed_collective(&traced->feed, traced->dictionary, collective);
+}
+
+static void
+take_step(void *context, const struct cs_step *step)
+{
+	struct cs_traced *traced = find(context, step->source);
+
+	if (!traced)
+		return;
+	cs_feed_step(&traced->feed, traced->dictionary, step);
+	cs_perturbation_step(&traced->perturbation, step);
+}
+
+/* -- life ------------------------------------------------------------------------------------------------ */
+
+int
+cs_ingest_new(const struct cs_ingest_options *options, struct cs_ingest **ingest, struct cs_error *error)
+{
+	struct cs_ingest *made = calloc(1, sizeof(*made));
+	struct cs_analysis_sink sink = {.context = made, .step = take_step, .collective = take_collective};
+	struct cs_analysis_options analysis_options = {.steps_file = options->steps};
+	struct cs_processes_options processes_options = {
+		.linger_ns = options->linger_ns,
+		.retention_ns = options->retention_ns,
+		.read_only = options->read_only,
+	};
+	char complaint[512] = "";
+	int result = -ENOMEM;
+
+	*ingest = NULL;
+	if (!made)
+		return cs_error_set(error, -ENOMEM, "out of memory");
+	pthread_mutex_init(&made->lock, NULL);
+	made->directory = strdup(options->directory);
+	if (!made->directory) {
+		cs_error_set(error, result, "out of memory");
+		goto fail;
+	}
+	result = cs_analysis_new(&analysis_options, &sink, &made->analysis, complaint, sizeof(complaint));
+	if (result < 0) {
+		cs_error_set(error, result, "%s", *complaint ? complaint : strerror(-result));
+		goto fail;
+	}
+	made->started_ns = cs_clock_realtime_ns();
+	cs_series_table_init(&made->table, options->max_series);
+	processes_options.directory = made->directory;
+	cs_processes_init(&made->processes, &processes_options, made->analysis, &made->table);
+	*ingest = made;
+	return 0;
+fail:
+	pthread_mutex_destroy(&made->lock);
+	free(made->directory);
+	free(made);
+	return result;
+}
+
+void
+cs_ingest_destroy(struct cs_ingest *ingest)
+{
+	if (!ingest)
+		return;
+	ingest->last_found = NULL;
+	cs_processes_fini(&ingest->processes);
+	cs_analysis_destroy(ingest->analysis);
+	cs_series_table_fini(&ingest->table);
+	pthread_mutex_destroy(&ingest->lock);
+	free(ingest->directory);
+	free(ingest);
+}
+
+/* -- the ingest thread ----------------------------------------------------------------------------------- */
+
+static void
+lock_for_ingest(struct cs_ingest *ingest)
+{
+	/* A mutex is not fair: without this a scrape could wait for a whole backlog. */
+	while (atomic_load_explicit(&ingest->scrapes_waiting, memory_order_relaxed))
+		sched_yield();
+	pthread_mutex_lock(&ingest->lock);
+}
+
+static void
+unlock(struct cs_ingest *ingest)
+{
+	pthread_mutex_unlock(&ingest->lock);
+}
+
+static void
+fail(struct cs_ingest *ingest, struct cs_traced *traced, int code)
+{
+	ingest->last_found = NULL;
+	cs_processes_fail(&ingest->processes, traced, code, cs_clock_monotonic_ns());
+	ingest->last_found = NULL;
+}
+
+/* Once a second. */
+static void
+look(struct cs_ingest *ingest)
+{
+	uint64_t now_ns = cs_clock_monotonic_ns();
+
+	if (ingest->looked_ns && now_ns - ingest->looked_ns < LOOK_PERIOD_NS)
+		return;
+	ingest->looked_ns = now_ns;
+	lock_for_ingest(ingest);
+	cs_processes_look(&ingest->processes, now_ns);
+	ingest->last_found = NULL;
+	for (size_t i = ingest->processes.count; i-- > 0;) {
+		struct cs_traced *traced = ingest->processes.items[i];
+		int result = cs_traced_refresh(traced, cs_clock_realtime_ns());
+
+		if (result < 0 && result != -ENOMEM)
+			fail(ingest, traced, result);
+	}
+	unlock(ingest);
+}
+
+/* One batch of the process at `index`; true: there may be more. */
+static bool
+read_batch(struct cs_ingest *ingest, size_t index, size_t *total)
+{
+	size_t count = 0;
+	uint64_t begin_ns;
+	bool more = false;
+	int result;
+
+	lock_for_ingest(ingest);
+	if (index < ingest->processes.count) {
+		struct cs_traced *traced = ingest->processes.items[index];
+
+		begin_ns = cs_clock_monotonic_ns();
+		result = cs_traced_read(traced, ingest->batch, CS_INGEST_BATCH, &count);
+		if (result < 0 && result != -ENOMEM)
+			fail(ingest, traced, result);
+		more = result == 0 && count == CS_INGEST_BATCH;
+		ingest->records += count;
+		ingest->busy_ns += cs_clock_monotonic_ns() - begin_ns;
+	}
+	unlock(ingest);
+	*total += count;
+	return more;
+}
+
+size_t
+cs_ingest_turn(struct cs_ingest *ingest)
+{
+	bool more = true;
+	size_t total = 0;
+
+	look(ingest);
+	/* Round by round, so that ranks stay close to each other in time; bounded, so that looking is not put
+	 * off. */
+	for (unsigned int round = 0; more && round < 64; round++) {
+		more = false;
+		for (size_t i = ingest->processes.count; i-- > 0;)
+			more |= read_batch(ingest, i, &total);
+	}
+	lock_for_ingest(ingest);
+	cs_analysis_advance(ingest->analysis, cs_clock_realtime_ns());
+	unlock(ingest);
+	return total;
+}
+
+/* -- scrapes --------------------------------------------------------------------------------------------- */
+
+static void
+lock_for_scrape(struct cs_ingest *ingest)
+{
+	atomic_fetch_add_explicit(&ingest->scrapes_waiting, 1, memory_order_relaxed);
+	pthread_mutex_lock(&ingest->lock);
+	atomic_fetch_sub_explicit(&ingest->scrapes_waiting, 1, memory_order_relaxed);
+}
+
+uint64_t
+cs_ingest_alone_ns(struct cs_ingest *ingest)
+{
+	uint64_t since_ns;
+
+	lock_for_scrape(ingest);
+	since_ns = ingest->processes.alone_since_ns;
+	unlock(ingest);
+	return since_ns ? cs_clock_monotonic_ns() - since_ns : 0;
+}
+
+static void
+collect_build(struct cs_snapshot *snapshot)
+{
+	struct cs_sample *sample = cs_snapshot_add(snapshot, CS_FAMILY_BUILD_INFO);
+
+	if (!sample)
+		return;
+	sample->labels[0] = CS_VERSION;
+	sample->labels[1] = cs_arena_format(&snapshot->arena, "%d.%d", CS_SEGMENT_MAJOR, CS_SEGMENT_MINOR);
+	sample->labels[2] = "gcc-compatible " __VERSION__;
+	sample->value = cs_value_integer(1);
+}
+
+static void
+collect_counter(struct cs_ingest *ingest, struct cs_snapshot *snapshot, enum cs_family_id family,
+	struct cs_value value)
+{
+	struct cs_sample *sample = cs_snapshot_add(snapshot, family);
+
+	if (!sample)
+		return;
+	sample->value = value;
+	sample->created_ns = ingest->started_ns;
+}
+
+static void
+collect_own(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
+{
+	struct cs_analysis_counts counts;
+
+	cs_analysis_read_counts(ingest->analysis, &counts);
+	collect_counter(ingest, snapshot, CS_FAMILY_EXPORTER_RECORDS, cs_value_integer(ingest->records));
+	collect_counter(ingest, snapshot, CS_FAMILY_EXPORTER_LATE,
+		cs_value_integer(counts.late_records + counts.forced));
+	collect_counter(
+		ingest, snapshot, CS_FAMILY_EXPORTER_INCOMPLETE, cs_value_integer(counts.incomplete_steps));
+	collect_counter(ingest, snapshot, CS_FAMILY_EXPORTER_BUSY, cs_value_ns(ingest->busy_ns));
+	cs_snapshot_plain(snapshot, CS_FAMILY_EXPORTER_SERIES, cs_value_integer(ingest->table.lines));
+	collect_counter(ingest, snapshot, CS_FAMILY_EXPORTER_FOLDED, cs_value_integer(ingest->table.folded));
+	collect_counter(ingest, snapshot, CS_FAMILY_EXPORTER_DROPPED,
+		cs_value_integer(ingest->table.dropped + counts.dropped));
+}
+
+void
+cs_ingest_collect(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
+{
+	lock_for_scrape(ingest);
+	/* Gauges as of now. A segment that fails here is dealt with by the next turn. */
+	for (size_t i = 0; i < ingest->processes.count; i++)
+		cs_traced_refresh(ingest->processes.items[i], cs_clock_realtime_ns());
+	cs_series_collect(&ingest->table, snapshot);
+	cs_processes_collect(&ingest->processes, snapshot);
+	collect_own(ingest, snapshot);
+	unlock(ingest);
+	collect_build(snapshot);
+}
+
+void
+cs_ingest_each(
+	struct cs_ingest *ingest, void (*visit)(void *context, const struct cs_traced *traced), void *context)
+{
+	lock_for_scrape(ingest);
+	for (size_t i = 0; i < ingest->processes.count; i++) {
+		if (ingest->processes.items[i]->stage != CS_TRACED_FORGOTTEN)
+			visit(context, ingest->processes.items[i]);
+	}
+	unlock(ingest);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+
+/* Splits at the last colon; brackets around an IPv6 host go. */
+static int
+split(const char *text, char host[CS_ADDRESS_BYTES], char port[8])
+{
+	const char *colon = strrchr(text, ':');
+	size_t host_length;
+
+	if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+		strspn(colon + 1, "0123456789") != strlen(colon + 1))
+		return -EINVAL;
+	host_length = (size_t)(colon - text);
+	if (host_length >= 2 && text[0] == '[' && colon[-1] == ']') {
+		text++;
+		host_length -= 2;
+	} else if (memchr(text, ':', host_length)) {
+		return -EINVAL; /* an IPv6 address without brackets: which colon is the port's? */
+	}
+	if (host_length >= CS_ADDRESS_BYTES)
+		return -EINVAL;
+	memcpy(host, text, host_length);
+	host[host_length] = '\0';
+	snprintf(port, 8, "%s", colon + 1);
+	return 0;
+}
+
+static int
+open_socket(const struct addrinfo *address)
+{
+	int on = 1;
+	int off = 0;
+	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int result;
+
+	if (fd < 0)
+		return -errno;
+	/* A restart must not wait for old connections to time out. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (address->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, address->ai_addr, address->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+		result = -errno;
+		close(fd);
+		return result;
+	}
+	return fd;
+}
+
+static void
+describe(struct cs_listener *listener)
+{
+	struct sockaddr_storage bound = {0};
+	socklen_t bound_bytes = sizeof(bound);
+	char host[64] = "";
+	char port[8] = "";
+
+	getsockname(listener->fd, (struct sockaddr *)&bound, &bound_bytes);
+	getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port, sizeof(port),
+		NI_NUMERICHOST | NI_NUMERICSERV);
+	listener->ipv6 = bound.ss_family == AF_INET6;
+	snprintf(listener->address, sizeof(listener->address), listener->ipv6 ? "[%s]:%s" : "%s:%s", host,
+		port);
+}
+
+static int
+explain(struct cs_error *error, int code, const char *text)
+{
+	const char *advice = "";
+
+	if (code == -EADDRINUSE)
+		advice = "; stop the program that has it (another exporter?) or choose another address with "
+			 "--web.listen-address";
+	else if (code == -EACCES)
+		advice = "; choose a port of 1024 or above with --web.listen-address";
+	else if (code == -EADDRNOTAVAIL)
+		advice = "; this machine has no such address";
+	return cs_error_set(error, code, "cannot listen on %s: %s%s", text, strerror(-code), advice);
+}
+
+int
+cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error *error)
+{
+	/* Without a host, "::" first: it takes both families where the system has IPv6. */
+	static const char *const everywhere[] = {"::", "0.0.0.0"};
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+	char host[CS_ADDRESS_BYTES], port[8];
+	int result = split(text, host, port);
+
+	if (result < 0)
+		return cs_error_set(error, result,
+			"\"%s\" is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT", text);
+	for (size_t i = 0; i < sizeof(everywhere) / sizeof(everywhere[0]); i++) {
+		struct addrinfo *addresses = NULL;
+		int code = getaddrinfo(*host ? host : everywhere[i], port, &hints, &addresses);
+
+		if (code)
+			return cs_error_set(
+				error, -EINVAL, "cannot listen on %s: %s", text, gai_strerror(code));
+		result = -EADDRNOTAVAIL;
+		for (struct addrinfo *address = addresses; address && result < 0; address = address->ai_next)
+			result = open_socket(address);
+		freeaddrinfo(addresses);
+		if (result >= 0 || *host || result == -EADDRINUSE)
+			break;
+	}
+	if (result < 0)
+		return explain(error, result, text);
+	listener->fd = result;
+	describe(listener);
+	return 0;
+}
+
+void
+cs_listener_close(struct cs_listener *listener)
+{
+	if (listener->fd >= 0)
+		close(listener->fd);
+	listener->fd = -1;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening sockets. Thread context: start-up. */
+#ifndef CS_EXPORTER_LISTEN_H
+#define CS_EXPORTER_LISTEN_H
+
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CS_ADDRESS_BYTES 128U
+
+struct cs_listener {
+	int fd;
+	bool ipv6;
+	char address[CS_ADDRESS_BYTES]; /* where it really listens: "127.0.0.1:19400", "[::]:19400" */
+};
+
+/* text: "host:port", "[::1]:port", ":port" (every address, both families where the system has both); port 0
+ * takes a free one. 0; -EINVAL for a text that is no address; -EADDRINUSE, -EACCES, ...; the error says what
+ * to do. */
+int cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error *error);
+void cs_listener_close(struct cs_listener *listener);
+
+#endif

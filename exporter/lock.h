@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One exporter per run directory: the file exporter.lock there, held with an open-file-description write lock
+ * over the whole file for as long as the exporter serves. Its content tells people and the collscope command
+ * who holds it, two lines:
+ *
+ *   pid 1234
+ *   address 127.0.0.1:19400
+ *
+ * The file is unlinked before the lock is let go, so a holder checks after locking that the path still names
+ * its file.
+ *
+ * Thread context: one thread.
+ */
+#ifndef CS_EXPORTER_LOCK_H
+#define CS_EXPORTER_LOCK_H
+
+#include "error.h"
+
+#define CS_LOCK_FILE_NAME "exporter.lock"
+
+/* A descriptor >= 0 that holds the lock. -EWOULDBLOCK: another process has it (its pid and address, if they
+ * can be read, are in the error's text). Other negative errno: the file cannot be made or opened. */
+int cs_lock_take(const char *directory, struct cs_error *error);
+/* Writes pid and address into the file; what fails here is of no consequence. */
+void cs_lock_describe(int fd, const char *address);
+/* Unlinks the file and lets go. */
+void cs_lock_release(const char *directory, int fd);
+
+#endif
