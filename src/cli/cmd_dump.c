@@ -35,7 +35,9 @@ static const struct cs_cmd_option options[] = {
 	{OPTION_SINCE, 's', "since", "DURATION", NULL,
 		"Leave out what ended longer ago, e.g. 30s, 500ms, 2m. Default: all that the rings still "
 		"hold."},
-	{OPTION_KIND, 'k', "kind", "KIND", KINDS, "Only these lines; may be given several times. " KINDS "."},
+	{OPTION_KIND, 'k', "kind", "KIND", KINDS,
+		"Only these lines; may be given several times: process, step, collective, window, mark, "
+		"host_launch, loss."},
 	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
 	{OPTION_FOLLOW, 'F', "follow", NULL, NULL,
 		"Go on with new records and new processes until interrupted, or until every process named "
@@ -48,11 +50,11 @@ static const struct cs_cmd_option options[] = {
 };
 
 static const struct cs_cmd_example examples[] = {
-	{"collscope dump --since 30s > last.jsonl", "Keep what the last half minute looked like."},
+	{"collscope dump --since 30s > last.jsonl", "Keep what the last half minute looked like"},
 	{"collscope dump --kind collective | jq -r 'select(.wait_ns > 100000) | [.rank, .op, .wait_ns] | "
 	 "@tsv'",
-		"Collectives in which a rank waited over 100 us for the others."},
-	{"collscope dump --format text --follow --pid 4711", "Watch one process."},
+		"List collectives in which a rank waited over 100 us for the others"},
+	{"collscope dump --format text --follow --pid 4711", "Watch one process"},
 	{.command = NULL},
 };
 

@@ -29,7 +29,7 @@ static const struct cs_cmd_option options[] = {
 
 static const struct cs_cmd_example examples[] = {
 	{"collscope run -- vllm serve MODEL --tensor-parallel-size 8",
-		"Start a server with the profiler; metrics are on http://127.0.0.1:19400/"},
+		"Start a server with the profiler, its metrics on http://127.0.0.1:19400/metrics"},
 	{"collscope run --mode full --no-exporter -- torchrun --nproc-per-node 2 train.py",
 		"Trace every kernel, for `collscope dump` and `collscope status`"},
 	{.command = NULL},

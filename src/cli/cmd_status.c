@@ -12,7 +12,7 @@
 enum {
 	OPTION_DIRECTORY,
 	OPTION_PID,
-	OPTION_ALL,
+	OPTION_RUNNING,
 	OPTION_JSON,
 	OPTION_LONG,
 	OPTION_COLLECTIVES,
@@ -28,7 +28,8 @@ static const struct cs_cmd_option options[] = {
 	{OPTION_LONG, 'l', "long", NULL, NULL,
 		"Everything known of each process: GPUs and links, communicators, versions, settings."},
 	{OPTION_JSON, 0, "json", NULL, NULL, "One JSON object instead; members are only ever added."},
-	{OPTION_ALL, 'a', "all", NULL, NULL, "Also processes that have ended and left their records."},
+	{OPTION_RUNNING, 'r', "running", NULL, NULL,
+		"Leave out processes that have ended and whose records are still there."},
 	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
 	{OPTION_STEPS, 0, "steps", "FILE", CS_COMPLETE_FILE,
 		"Rules that name steps and phases (default: $COLLSCOPE_STEPS)."},
@@ -39,15 +40,15 @@ static const struct cs_cmd_option options[] = {
 };
 
 static const struct cs_cmd_example examples[] = {
-	{"collscope status", "Is it on, in which processes, and is anything lost?"},
-	{"collscope status --collectives", "Which all-reduce runs at which size, and what it costs."},
+	{"collscope status", "See where the profiler is on, and whether anything is lost"},
+	{"collscope status --collectives", "See which all-reduce runs at which size, and what it costs"},
 	{"collscope status --json | jq '.processes[] | select(.state == \"dormant\") | .reason'",
-		"Why a process is not traced."},
+		"See why a process is not traced"},
 	{.command = NULL},
 };
 
 static const struct cs_cmd_status statuses[] = {
-	{"0", "At least one traced process is running (with --all: or has left records)."},
+	{"0", "At least one traced process is shown."},
 	{"1", "There is none."},
 	{"2", "Usage error, or a segment or directory that cannot be read."},
 	{.status = NULL},
@@ -128,7 +129,8 @@ out:
 static int
 cmd_status(int argc, char **argv)
 {
-	struct request request = {.query = {.from_oldest = true}, .steps_file = getenv("COLLSCOPE_STEPS")};
+	struct request request = {
+		.query = {.from_oldest = true, .ended = true}, .steps_file = getenv("COLLSCOPE_STEPS")};
 	struct cs_cmd_parser parser;
 	unsigned int choice = CS_COLOR_AUTO;
 	int option;
@@ -144,8 +146,8 @@ cmd_status(int argc, char **argv)
 		case OPTION_PID:
 			result = cs_target_query_add_pid(&request.query, &parser);
 			break;
-		case OPTION_ALL:
-			request.query.ended = true;
+		case OPTION_RUNNING:
+			request.query.ended = false;
 			break;
 		case OPTION_JSON:
 			request.json = true;

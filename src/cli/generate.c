@@ -70,7 +70,7 @@ put_command_scd(const struct cs_cmd *cmd)
 	}
 	for (const struct cs_cmd_example *example = cmd->examples; example->command; example++) {
 		put_scd(example->what);
-		printf(":\n\n```\n%s\n```\n\n", example->command);
+		printf("\n\n```\n%s\n```\n\n", example->command);
 	}
 }
 

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that writes a segment the way the injected library does, and says what it wrote.
+ *
+ *   cli_segment_writer DIR [name=value...]
+ *
+ * rank, world, launches, collectives (of one launch), age_ms (of the first record), state, lost: numbers.
+ * reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering requests
+ * and printing each
+ * ("request COMMAND FROM UNTIL"); otherwise the process ends at once, like one that was killed: the segment
+ * stays. Prints "ready PATH BASE_NS" once everything is written.
+ */
+#include "segment_writer.h"
+#include "clock.h"
+#include "collective.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The founding case: 42 KiB all-reduces of 200 us, 250 us apart. */
+#define MESSAGE_BYTES 43008U
+#define DURATION_NS   200000U
+#define DISTANCE_NS   250000U
+#define LAUNCH_GAP_NS 2000000U
+#define KERNEL_NAME   "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEv"
+
+struct options {
+	long rank, world, launches, collectives, age_ms, state, lost, answer, hold;
+	const char *reason;
+};
+
+static int
+parse(struct options *options, const char *word)
+{
+	const struct {
+		const char *name;
+		long *value;
+	} numbers[] = {{"rank", &options->rank}, {"world", &options->world}, {"launches", &options->launches},
+		{"collectives", &options->collectives}, {"age_ms", &options->age_ms},
+		{"state", &options->state}, {"lost", &options->lost}, {"answer", &options->answer},
+		{"hold", &options->hold}};
+	const char *equals = strchr(word, '=');
+
+	if (!equals)
+		return -EINVAL;
+	if (strncmp(word, "reason=", 7) == 0) {
+		options->reason = equals + 1;
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strncmp(numbers[i].name, word, (size_t)(equals - word)) != 0 ||
+			strlen(numbers[i].name) != (size_t)(equals - word))
+			continue;
+		*numbers[i].value = strtol(equals + 1, NULL, 10);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static void
+write_process(struct cs_segment_writer *writer, const struct options *options)
+{
+	struct cs_gpu gpu = {.nvml_index = 3 + (int)options->rank,
+		.cuda_ordinal = 0,
+		.pci_bus = 0x1a,
+		.uuid = {0xde, 0xad, (uint8_t)options->rank},
+		.name = "Test GPU",
+		.memory_bytes = 1ULL << 36,
+		.multiprocessors = 132,
+		.compute_capability = 90};
+	struct cs_status *status = cs_segment_writer_status(writer);
+
+	gpu.link[7] = CS_LINK_NVLINK;
+	gpu.link_nvlinks[7] = 18;
+	cs_segment_writer_gpu(writer, &gpu);
+	cs_segment_writer_rank(writer, (int32_t)options->rank, (int32_t)options->world);
+	cs_segment_writer_text(writer, CS_TEXT_COMM, "server");
+	cs_segment_writer_text(writer, CS_TEXT_COMMAND_LINE, "server \"quoted\" \\ \xc3\xa9");
+	cs_segment_writer_text(writer, CS_TEXT_REASON, options->reason);
+	cs_segment_writer_text(writer, CS_TEXT_NCCL, "2.28.9");
+	cs_segment_writer_environment(writer, "NCCL_ALGO", "Ring");
+	status->mode = CS_MODE_FULL;
+	status->state = (uint64_t)options->state;
+	status->depth = CS_DEPTH_DEEP;
+	status->heartbeat_ns = cs_clock_realtime_ns();
+	status->kernels_seen = 12345;
+	status->graph_launches = (uint64_t)options->launches;
+	status->lost[CS_LOSS_POOL_EMPTY] += (uint64_t)options->lost;
+}
+
+static uint32_t
+custom_label(struct cs_segment_writer *writer, const struct options *options)
+{
+	struct cs_communicator communicator = {.hash = 0xfedcba9876543210ULL,
+		.rank = (int32_t)options->rank,
+		.world = (int32_t)options->world,
+		.nodes = 1,
+		.impl = CS_IMPL_VLLM_CUSTOM,
+		.name = "tp"};
+	struct cs_label label = {.op = CS_OP_ALL_REDUCE,
+		.impl = CS_IMPL_VLLM_CUSTOM,
+		.dtype = CS_DTYPE_BFLOAT16,
+		.reduction = CS_REDUCTION_SUM,
+		.algorithm = CS_ALGORITHM_ONE_SHOT,
+		.source = CS_LABEL_SOURCE_LAUNCH_PARAMETERS,
+		.name_id = cs_segment_writer_name(writer, KERNEL_NAME),
+		.rank = (int32_t)options->rank,
+		.world = (int32_t)options->world,
+		.comm_id = cs_segment_writer_communicator(writer, &communicator),
+		.bytes = MESSAGE_BYTES,
+		.count = MESSAGE_BYTES / 2};
+
+	return cs_segment_writer_label(writer, &label);
+}
+
+static uint32_t
+nccl_label(struct cs_segment_writer *writer)
+{
+	struct cs_label label = {.op = CS_OP_ALL_GATHER,
+		.impl = CS_IMPL_NCCL,
+		.rank = CS_RANK_UNKNOWN,
+		.world = CS_RANK_UNKNOWN,
+		.bytes = CS_BYTES_UNKNOWN};
+
+	return cs_segment_writer_label(writer, &label);
+}
+
+/* Graph launches of collectives, all of one label; returns when the last one ended. */
+static uint64_t
+write_launches(struct cs_segment_writer *writer, const struct options *options, uint64_t at_ns)
+{
+	uint32_t label = custom_label(writer, options);
+
+	for (long launch = 0; launch < options->launches; launch++) {
+		for (long i = 0; i < options->collectives; i++) {
+			struct cs_record record = {.type = CS_RECORD_COLLECTIVE,
+				.flags = CS_RECORD_IN_GRAPH,
+				.ref = label,
+				.start_ns = at_ns,
+				.end_ns = at_ns + DURATION_NS + (uint64_t)i,
+				.value = MESSAGE_BYTES,
+				.graph_node_id = (uint64_t)(1000 + i),
+				.correlation_id = (uint32_t)(500 + launch),
+				.graph_id = 9,
+				.stream_id = 7};
+
+			cs_segment_writer_append(writer, &record);
+			at_ns += DISTANCE_NS;
+		}
+		at_ns += LAUNCH_GAP_NS;
+	}
+	return at_ns;
+}
+
+/* One of everything else. */
+static void
+write_others(struct cs_segment_writer *writer, uint64_t base_ns, uint64_t at_ns)
+{
+	const struct cs_record records[] = {
+		{.type = CS_RECORD_MARK,
+			.ref = cs_segment_writer_name(writer, "decode \"step\""),
+			.start_ns = base_ns,
+			.end_ns = at_ns,
+			.value = 4242,
+			.sequence = 1},
+		{.type = CS_RECORD_HOST_LAUNCH,
+			.start_ns = base_ns,
+			.end_ns = base_ns + 9000,
+			.value = 4242,
+			.correlation_id = 500,
+			.graph_id = 9},
+		{.type = CS_RECORD_COLLECTIVE,
+			.ref = nccl_label(writer),
+			.start_ns = at_ns,
+			.end_ns = at_ns + 7000,
+			.value = CS_BYTES_UNKNOWN,
+			.correlation_id = 900,
+			.stream_id = 8},
+		{.type = CS_RECORD_WINDOW,
+			.flags = CS_DEPTH_DEEP,
+			.ref = 1,
+			.start_ns = base_ns - 1000,
+			.end_ns = at_ns + 100000,
+			.value = 3},
+	};
+
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
+		cs_segment_writer_append(writer, &records[i]);
+	cs_segment_writer_lose(writer, CS_LOSS_CUPTI_DROPPED, 5, at_ns + 90000);
+}
+
+static void
+serve(struct cs_segment_writer *writer, const struct options *options)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	struct cs_segment_request request;
+
+	for (;;) {
+		char byte;
+
+		if (poll(&input, 1, 5) > 0 && read(STDIN_FILENO, &byte, 1) <= 0)
+			return;
+		if (options->answer < 0 || !cs_segment_writer_take_request(writer, &request))
+			continue;
+		printf("request %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", request.command, request.from_ns,
+			request.until_ns);
+		fflush(stdout);
+		cs_segment_writer_answer(writer, &request, (int)options->answer);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct options options = {.world = 2,
+		.launches = 3,
+		.collectives = 10,
+		.age_ms = 5000,
+		.state = CS_STATE_TRACING,
+		.reason = ""};
+	struct cs_segment_options segment = {.ring_slots = 4096, .version = "0.0.1-test"};
+	struct cs_segment_writer *writer = NULL;
+	uint64_t base_ns;
+	int result;
+
+	if (argc < 2)
+		return 2;
+	segment.directory = argv[1];
+	for (int i = 2; i < argc; i++) {
+		if (parse(&options, argv[i])) {
+			fprintf(stderr, "cli_segment_writer: what is \"%s\"?\n", argv[i]);
+			return 2;
+		}
+	}
+	result = cs_segment_writer_create(&segment, &writer);
+	if (result) {
+		fprintf(stderr, "cli_segment_writer: %s\n", strerror(-result));
+		return 1;
+	}
+	base_ns = cs_clock_realtime_ns() - (uint64_t)options.age_ms * CS_NS_PER_MS;
+	write_process(writer, &options);
+	write_others(writer, base_ns, write_launches(writer, &options, base_ns));
+	printf("ready %s %" PRIu64 "\n", cs_segment_writer_path(writer), base_ns);
+	fflush(stdout);
+	if (options.hold)
+		serve(writer, &options);
+	cs_segment_writer_destroy(writer, false);
+	return 0;
+}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents against the programs: docs/dump.md, man pages, completion."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import cli
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KINDS = ("process", "step", "collective", "window", "mark", "host_launch", "loss")
+# scdoc puts a paragraph before and after everything; that is all that mandoc has to say about its pages.
+SCDOC_HABITS = re.compile(r"skipping paragraph macro: PP (empty|after)")
+
+
+def documented(heading):
+    """Keys in the first table under a heading of docs/dump.md, in order."""
+    text = (ROOT / "docs" / "dump.md").read_text(encoding="utf-8")
+    section = re.split(r"(?m)^#+ ", text.split(heading + "\n", 1)[1])[0]
+    return re.findall(r"(?m)^\| `(\w+)` \|", section)
+
+
+class Docs(cli.Test):
+    def test_dump(self):
+        self.write(hold=1)
+        objects = self.dump()
+        for kind in KINDS:
+            found = [list(o) for o in cli.of_kind(objects, kind)]
+            self.assertTrue(found, kind)
+            for keys in found:
+                self.assertEqual(keys, documented(f"## `{kind}`"), kind)
+        self.assertEqual({o["kind"] for o in objects}, set(KINDS))
+
+    def test_status(self):
+        self.write(hold=1)
+        state = json.loads(self.run_command("status", "--json", "--collectives").stdout)
+        self.assertEqual(set(state), set(documented("## `collscope status --json`")))
+        self.assertEqual(set(state["processes"][0]), set(documented("### `processes`")))
+        self.assertEqual(set(state["processes"][0]["gpus"][0]), set(documented("### `gpus`")))
+        self.assertEqual(set(state["processes"][0]["communicators"][0]), set(documented("### `communicators`")))
+        self.assertEqual(set(state["collectives"][0]), set(documented("### `collectives`")))
+
+    def test_man_pages_are_up_to_date(self):
+        subprocess.run([sys.executable, "-B", ROOT / "scripts" / "generate-docs", "--check", os.environ["CS_BUILD"]], check=True)
+
+    def test_every_variable_is_in_the_manual(self):
+        table = (ROOT / "src" / "environment_table.h").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "man" / "collscope.7.scd").read_text(encoding="utf-8").replace("\\", "")
+        names = re.findall(r'(?m)^CS_\w+\("(COLLSCOPE_\w+)"', table)
+        self.assertGreater(len(names), 15)
+        for name in names:
+            self.assertIn(f"*{name}* =", page)
+
+    @unittest.skipUnless(shutil.which("scdoc") and shutil.which("mandoc"), "needs scdoc and mandoc")
+    def test_man_pages_lint(self):
+        for page in ("collscope.1", "collscope-exporter.1", "collscope.7"):
+            source = (ROOT / "docs" / "man" / (page + ".scd")).read_bytes()
+            roff = subprocess.run(["scdoc"], input=source, capture_output=True, check=True).stdout
+            lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=roff, capture_output=True, check=False).stdout
+            complaints = [l for l in lint.decode().splitlines() if not SCDOC_HABITS.search(l)]
+            self.assertEqual(complaints, [], page)
+
+    def complete(self, *words):
+        script = (subprocess.run([os.environ["CS_GENERATE"], "bash"], capture_output=True, text=True, check=True).stdout +
+                  f"\nCOMP_WORDS=({' '.join(repr(w) for w in words)}); COMP_CWORD={len(words) - 1}; _collscope 2>/dev/null; "
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-u", "-c", script], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "needs bash")
+    def test_completion(self):
+        self.assertEqual(self.complete("collscope", "st"), ["status"])
+        self.assertEqual(self.complete("collscope", "dump", "--fo"), ["--format", "--follow"])
+        self.assertEqual(self.complete("collscope", "dump", "--format", ""), ["jsonl", "text"])
+        self.assertEqual(self.complete("collscope", "run", "--mode", "f"), ["full"])
+        self.assertEqual(self.complete("collscope", "help", "tr"), ["trace"])
+        self.assertIn("--ring-mib", self.complete("collscope", "run", "--r"))
+
+
+unittest.main()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""collscope dump: exactly what was written comes out, of running and of dead processes."""
+import os
+import time
+import unittest
+
+import cli
+
+LAUNCHES, PER_LAUNCH = 3, 10
+
+
+class Dump(cli.Test):
+    def check_records(self, objects, writer, rank=0):
+        """Every record of segment_writer.c, value by value."""
+        graph = [o for o in cli.of_kind(objects, "collective") if o["impl"] == "vllm_custom"]
+        expected = []
+        at = writer.base_ns
+        for launch in range(LAUNCHES):
+            for i in range(PER_LAUNCH):
+                expected.append((at, at + 200000 + i, 500 + launch, 1000 + i))
+                at += 250000
+            at += 2000000
+        self.assertEqual(sorted((o["start_ns"], o["end_ns"], o["correlation"], o["node"]) for o in graph), expected)
+        for o in graph:
+            fixed = {k: o[k] for k in ("pid", "gpu", "rank", "world", "op", "impl", "bytes", "dtype", "reduction", "algorithm",
+                                       "protocol", "graph", "stream", "kernel", "communicator", "size_from", "fused", "part")}
+            self.assertEqual(fixed, {
+                "pid": writer.pid, "gpu": 3 + rank, "rank": rank, "world": 2, "op": "all_reduce", "impl": "vllm_custom",
+                "bytes": cli.MESSAGE_BYTES, "dtype": "bfloat16", "reduction": "sum", "algorithm": "one_shot", "protocol": None,
+                "graph": 9, "stream": 7, "kernel": cli.KERNEL, "communicator": "fedcba9876543210",
+                "size_from": "launch_parameters", "fused": False, "part": False})
+        (eager,) = [o for o in cli.of_kind(objects, "collective") if o["impl"] == "nccl"]
+        self.assertEqual((eager["op"], eager["bytes"], eager["graph"], eager["node"], eager["dtype"], eager["start_ns"]),
+                         ("all_gather", None, None, None, None, at))
+        (mark,) = cli.of_kind(objects, "mark")
+        self.assertEqual((mark["name"], mark["thread"], mark["nesting"], mark["start_ns"], mark["end_ns"]),
+                         ('decode "step"', 4242, 1, writer.base_ns, at))
+        (launch,) = cli.of_kind(objects, "host_launch")
+        self.assertEqual((launch["graph"], launch["correlation"], launch["op"], launch["bytes"]), (9, 500, None, None))
+        (window,) = cli.of_kind(objects, "window")
+        self.assertEqual((window["depth"], window["window"], window["graph_launches"], window["foreign"], window["start_ns"]),
+                         ("deep", 1, 3, False, writer.base_ns - 1000))
+        (loss,) = cli.of_kind(objects, "loss")
+        self.assertEqual((loss["cause"], loss["count"], loss["start_ns"]), ("cupti_dropped", 5, at + 90000))
+
+    def test_dead_process(self):
+        writer = self.write()
+        objects = self.dump()
+        self.check_records(objects, writer)
+        (process,) = cli.of_kind(objects, "process")
+        self.assertEqual((process["pid"], process["alive"], process["rank"], process["world"], process["command"],
+                          process["segment"], process["nccl"], process["pod"]),
+                         (writer.pid, False, 0, 2, 'server "quoted" \\ é', writer.path, "2.28.9", None))
+
+    def test_running_process(self):
+        writer = self.write(hold=1)
+        objects = self.dump()
+        self.check_records(objects, writer)
+        self.assertTrue(cli.of_kind(objects, "process")[0]["alive"])
+
+    def test_steps_hold_the_launches(self):
+        writer = self.write()
+        objects = self.dump()
+        steps = [s for s in cli.of_kind(objects, "step") if s["graph"] == 9]
+        self.assertEqual(len(steps), LAUNCHES)
+        graph = [o for o in cli.of_kind(objects, "collective") if o["graph"] == 9]
+        for step in steps:
+            inside = [o for o in graph if o["step"] == step["step"]]
+            self.assertEqual(len(inside), PER_LAUNCH)
+            self.assertEqual({o["correlation"] for o in inside}, {step["correlation"]})
+            self.assertEqual(step["collectives"], PER_LAUNCH)
+            self.assertEqual(sorted(o["ordinal"] for o in inside), list(range(PER_LAUNCH)))
+            self.assertEqual(step["start_ns"], min(o["start_ns"] for o in inside))
+            self.assertEqual(step["pid"], writer.pid)
+
+    def test_several_processes(self):
+        writers = [self.write(rank=1), self.write(rank=0, hold=1)]
+        objects = self.dump()
+        for rank, writer in ((1, writers[0]), (0, writers[1])):
+            self.check_records([o for o in objects if o["pid"] == writer.pid], writer, rank=rank)
+        mine = self.dump("--pid", writers[0].pid)
+        self.assertEqual({o["pid"] for o in mine}, {writers[0].pid})
+        self.check_records(mine, writers[0], rank=1)
+
+    def test_kinds(self):
+        self.write()
+        self.assertEqual({o["kind"] for o in self.dump("--kind", "window", "-k", "mark")}, {"window", "mark"})
+        self.assertEqual(len(self.dump("-kcollective")), LAUNCHES * PER_LAUNCH + 1)
+
+    def test_since(self):
+        self.write(age_ms=3600_000)
+        young = self.write(age_ms=1000)
+        objects = self.dump("--since", "10m", "--kind", "collective")
+        self.assertEqual({o["pid"] for o in objects}, {young.pid})
+        self.assertEqual(len(objects), LAUNCHES * PER_LAUNCH + 1)
+        self.assertEqual(self.dump("--since", "1ns", "--kind", "collective"), [])
+
+    def test_text(self):
+        writer = self.write()
+        text = self.run_command("dump", "--format", "text").stdout
+        lines = [l for l in text.splitlines() if " collective:" in l]
+        self.assertEqual(len(lines), LAUNCHES * PER_LAUNCH + 1)
+        self.assertIn(f"pid={writer.pid} collective: gpu=3 rank=0 all_reduce vllm_custom 42 KiB bfloat16", lines[0])
+        self.assertIn("loss: cause=cupti_dropped count=5", text)
+
+    def test_follow_ends_with_its_process(self):
+        writer = self.write()
+        self.check_records(self.dump("--follow", "--pid", writer.pid), writer)
+
+    def test_nothing(self):
+        done = self.run_command("dump", status=1)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("No traced process", done.stderr)
+        self.run_command("dump", "--dir", os.path.join(self.dir, "none"), status=1)
+
+    def test_old_records_are_overwritten_and_the_rest_is_whole(self):
+        writer = self.write(launches=600, collectives=10)
+        seen = [o for o in self.dump("-k", "collective") if o["impl"] == "vllm_custom"]
+        ring = 4096 - 5  # the writer's slots, less the other records
+        self.assertGreater(len(seen), ring - 64)
+        self.assertLessEqual(len(seen), ring)
+        self.assertEqual({o["bytes"] for o in seen}, {cli.MESSAGE_BYTES})
+        self.assertEqual({o["correlation"] for o in seen} - set(range(500, 1100)), set())
+        self.assertEqual(writer.process.returncode, 0)
+        self.assertLess(time.time_ns() - max(o["end_ns"] for o in seen), 3600e9)
+
+    def test_bad_rule_file(self):
+        self.write()
+        done = self.run_command("dump", "--steps", os.path.join(self.dir, "none.rules"), status=2)
+        self.assertIn("none.rules", done.stderr)
+
+
+unittest.main()

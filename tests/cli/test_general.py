@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, versions, typing errors, and standard output that cannot be written."""
+import os
+import subprocess
+import unittest
+
+import cli
+
+COMMANDS = ("run", "status", "dump", "trace", "pause", "resume", "help")
+
+
+class General(cli.Test):
+    def test_help(self):
+        overview = self.run_command("--help").stdout
+        self.assertEqual(self.run_command("-h").stdout, overview)
+        self.assertEqual(self.run_command("help").stdout, overview)
+        for name in COMMANDS:
+            self.assertRegex(overview, rf"(?m)^  {name} ")
+            text = self.run_command("help", name).stdout
+            self.assertEqual(self.run_command(name, "--help").stdout, text)
+            self.assertEqual(self.run_command(name, "-h").stdout, text)
+            for part in ("Usage: collscope " + name, "Examples:", "Options:", "--help", "Exit status:"):
+                self.assertIn(part, text)
+            for line in text.splitlines():
+                self.assertTrue(len(line) <= 80 or line.startswith("  collscope ") or "Usage" in line, line)
+
+    def test_version(self):
+        self.assertRegex(self.run_command("--version").stdout, r"^collscope \d+\.\d+\.\d+\n$")
+
+    def test_no_command(self):
+        done = self.run_command(status=2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("Commands:", done.stderr)
+
+    def test_typing_errors(self):
+        for words, guess in ((["stauts"], '"status"'), (["dmup"], '"dump"'), (["help", "resum"], '"resume"'),
+                             (["dump", "--fromat", "text"], '"--format"'), (["status", "--jsno"], '"--json"')):
+            done = self.run_command(*words, status=2)
+            self.assertIn("did you mean " + guess, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_bad_options(self):
+        for words in (["frobnicate-the-rings"], ["--frob"], ["dump", "--format", "xml"], ["dump", "--since", "yesterday"],
+                      ["dump", "--since", "400d"], ["dump", "--kind", "colective"], ["dump", "extra"], ["status", "--pid", "0"],
+                      ["status", "--json=1"], ["dump", "--since"], ["status", "-q"], ["help", "run", "dump"],
+                      ["status", "--color", "mauve"]):
+            done = self.run_command(*words, status=2)
+            self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
+
+    def shell(self, script):
+        env = dict(self.env, C=cli.COMMAND)
+        return subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_full_disk(self):
+        self.write(launches=100)
+        for words in ("dump", "status", "status --json", "--help", "--version", "help run"):
+            done = self.shell(f'"$C" {words} > /dev/full')
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("Cannot write to standard output", done.stderr)
+
+    def test_closed_stdout(self):
+        self.write()
+        for words in ("dump", "status", "--version"):
+            done = self.shell(f'"$C" {words} >&-')
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("Cannot write to standard output", done.stderr)
+        self.assertEqual(len(self.dump("-k", "collective")), 31, "nothing was printed into the segment")
+        self.assertEqual(self.shell('"$C" dump --dir /none >&-').returncode, 1, "nothing to print, nothing lost")
+
+    def test_reader_goes_away(self):
+        self.write(launches=400)
+        done = self.shell('"$C" dump | head -n 1 > /dev/null; echo "${PIPESTATUS[0]}"')
+        self.assertEqual(done.stdout.strip(), "141")
+        self.assertEqual(done.stderr, "")
+        ignored = self.shell('trap "" PIPE; "$C" dump | head -n 1 > /dev/null; echo "${PIPESTATUS[0]}"')
+        self.assertIn(ignored.stdout.strip(), ("141", "2"))
+
+    def test_exit_status_of_data_error_survives_full_disk(self):
+        writer = self.write()
+        os.truncate(writer.path, 200)
+        self.assertEqual(self.shell('"$C" dump > /dev/full').returncode, 2)
+
+
+unittest.main()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""collscope run: environment, exit status, signals, and the exporter it starts."""
+import fcntl
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+import cli
+
+PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def wait_for(path, seconds=20):
+    """Bounded wait for something that is going to happen; the test does not depend on how soon."""
+    for _ in range(seconds * 100):
+        if os.path.exists(path):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class Run(cli.Test):
+    def setUp(self):
+        super().setUp()
+        self.library = os.path.join(self.dir, "libcollscope.so")
+        with open(self.library, "w", encoding="ascii"):
+            pass
+        self.env["COLLSCOPE_EXPORTER"] = "off"
+
+    def run_program(self, *words, options=(), status=0, **more):
+        return self.run_command("run", "--library", self.library, *options, "--", *words, status=status, **more)
+
+    def environment(self, *options, **more):
+        return json.loads(self.run_program(sys.executable, "-c", PRINT, options=options, **more).stdout)
+
+    def test_exit_status(self):
+        for status in (0, 1, 2, 77, 125, 255):
+            self.run_program("sh", "-c", f"exit {status}", status=status)
+
+    def test_environment(self):
+        env = self.environment("--mode", "full", "--ring-mib=16", "--budget", "0.02")
+        self.assertEqual(env["CUDA_INJECTION64_PATH"], self.library)
+        self.assertEqual((env["COLLSCOPE_MODE"], env["COLLSCOPE_RING_MIB"], env["COLLSCOPE_BUDGET"], env["COLLSCOPE_DIR"]),
+                         ("full", "16", "0.02", self.dir))
+        self.assertEqual(self.environment("--no-exporter", "--exporter", "auto", "--no-exporter")["COLLSCOPE_EXPORTER"], "off")
+
+    def test_relative_paths_become_absolute(self):
+        env = self.environment("--catalog", "rules.tbl", "--dir", "x", cwd=self.dir)
+        self.assertEqual(env["COLLSCOPE_CATALOG"], os.path.join(self.dir, "rules.tbl"))
+        self.assertEqual(env["COLLSCOPE_DIR"], os.path.join(self.dir, "x"))
+
+    def test_bad_values_run_nothing(self):
+        touched = os.path.join(self.dir, "touched")
+        for option in (["--mode", "everything"], ["--ring-mib", "3"], ["--budget", "2"], ["--mode"], ["--modee", "full"], ["-x"]):
+            done = self.run_command("run", "--library", self.library, *option, "--", "touch", touched, status=125)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertFalse(os.path.exists(touched))
+        self.assertIn('did you mean "--mode"', self.run_command("run", "--mod", "full", "--", "true", status=125).stderr)
+
+    def test_command_not_there(self):
+        plain = os.path.join(self.dir, "plain")
+        with open(plain, "w", encoding="ascii") as file:
+            file.write("x")
+        self.run_program("no-such-command-anywhere", status=127)
+        self.run_program(os.path.join(self.dir, "none"), status=127)
+        self.run_program(plain, status=126)
+        self.run_program(self.dir, status=126)
+        self.run_command("run", status=125)
+        self.run_command("run", "--", status=125)
+        self.assertIn("none.so", self.run_command("run", "--library", "none.so", "--", "true", status=125).stderr)
+
+    def test_command_words_are_not_options(self):
+        done = self.run_command("run", "--library", self.library, "echo", "--help", "--", "-x")
+        self.assertEqual(done.stdout, "--help -- -x\n")
+        self.assertEqual(self.run_program("printf", "%s\\n", "--mode").stdout, "--mode\n")
+
+    def test_same_process(self):
+        process = subprocess.Popen([cli.COMMAND, "run", "--library", self.library, "--", "sh", "-c", "echo $$; exec cat"],
+                                   env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(int(process.stdout.readline()), process.pid)
+        process.communicate()
+
+    def test_signals(self):
+        script = "import signal, sys; signal.signal(signal.SIGTERM, lambda *a: sys.exit(42)); print('up', flush=True); signal.pause()"
+        for number, status in ((signal.SIGTERM, 42), (signal.SIGINT, None), (signal.SIGKILL, -9)):
+            process = subprocess.Popen([cli.COMMAND, "run", "--library", self.library, "--", sys.executable, "-c", script],
+                                       env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            process.stdout.readline()
+            process.send_signal(number)
+            process.stdout.close()
+            returned = process.wait(timeout=20)
+            if status is not None:
+                self.assertEqual(returned, status)
+            else:
+                self.assertIn(returned, (-signal.SIGINT, 1))
+
+    def test_descriptors(self):
+        """A closed stdout is closed for the command too, and no descriptor of ours is left open."""
+        listing = self.run_program("sh", "-c", "ls /proc/$$/fd")
+        self.assertEqual(listing.stdout.split()[:3], ["0", "1", "2"])
+        self.assertLessEqual(set(listing.stdout.split()), {"0", "1", "2", "3", "255"})
+        shell = subprocess.run(["sh", "-c", f'"{cli.COMMAND}" run --library "{self.library}" -- sh -c "test -e /proc/\\$\\$/fd/1" >&-'],
+                               env=self.env, check=False)
+        self.assertEqual(shell.returncode, 1)
+
+    def test_other_tool_is_named(self):
+        self.env["CUDA_INJECTION64_PATH"] = "/opt/other.so"
+        done = self.run_program("true")
+        self.assertIn("/opt/other.so", done.stderr)
+        self.env["CUDA_INJECTION64_PATH"] = self.library
+        self.assertEqual(self.run_program("true").stderr, "")
+
+    def test_finds_its_parts(self):
+        """Installed, in one folder, and in a build tree; the library's own folder for the exporter."""
+        for library in ("bin", "lib/collscope", "lib"):
+            root = os.path.join(self.dir, "install-" + library.replace("/", "-"))
+            os.makedirs(os.path.join(root, "bin"))
+            os.makedirs(os.path.join(root, library), exist_ok=True)
+            command = shutil.copy(cli.COMMAND, os.path.join(root, "bin", "collscope"))
+            path = shutil.copy(self.library, os.path.join(root, library))
+            done = subprocess.run([command, "run", "--", "printenv", "CUDA_INJECTION64_PATH"], env=self.env, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.stdout.strip(), os.path.realpath(path), done.stderr)
+        tree = os.path.join(self.dir, "build/dev")
+        os.makedirs(os.path.join(tree, "src/cli"))
+        os.makedirs(os.path.join(tree, "injector"))
+        command = shutil.copy(cli.COMMAND, os.path.join(tree, "src/cli/collscope"))
+        done = subprocess.run([command, "run", "--", "true"], env=self.env, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("--library", done.stderr)
+        path = shutil.copy(self.library, os.path.join(tree, "injector"))
+        done = subprocess.run([command, "run", "--", "printenv", "CUDA_INJECTION64_PATH"], env=self.env, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.stdout.strip(), os.path.realpath(path))
+
+    # -- the exporter
+
+    def fake_exporter(self):
+        """A script in the exporter's place that says how it was started."""
+        path = os.path.join(self.dir, "collscope-exporter")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nls -l /proc/$$/fd > "{self.dir}/fds.tmp"\n'
+                       f'echo "$@" "$COLLSCOPE_MODE" > "{self.dir}/started.tmp"\necho said >&2\n'
+                       f'ps -o sid= -p $$ >> "{self.dir}/started.tmp" 2>/dev/null\n'
+                       f'mv "{self.dir}/fds.tmp" "{self.dir}/fds"\nmv "{self.dir}/started.tmp" "{self.dir}/started"\n')
+        os.chmod(path, 0o700)
+        return os.path.join(self.dir, "started")
+
+    def test_exporter_is_started(self):
+        started = self.fake_exporter()
+        del self.env["COLLSCOPE_EXPORTER"]
+        reader, writer = os.pipe()
+        os.set_inheritable(writer, True)
+        done = self.run_program("sh", "-c", "exit 5", options=["--mode", "demand"], status=5, close_fds=False)
+        os.close(writer)
+        os.close(reader)
+        self.assertEqual(done.stderr, "")
+        self.assertTrue(wait_for(started))
+        with open(started, encoding="ascii") as file:
+            self.assertEqual(file.readline().split(), ["--collscope.auto", "demand"])
+        with open(os.path.join(self.dir, "fds"), encoding="ascii") as file:
+            fds = file.read()
+        self.assertNotIn("pipe:", fds)
+        with open(os.path.join(self.dir, "exporter.log"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "said\n")
+        self.assertEqual(os.stat(os.path.join(self.dir, "exporter.log")).st_mode & 0o777, 0o600)
+
+    def assert_not_started(self, started, *options, status=0, command="true"):
+        self.run_program(command, options=options, status=status)
+        # Had it been started, it would have been executed before the command: its log would be there.
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "exporter.log")))
+        self.assertFalse(os.path.exists(started))
+
+    def test_exporter_is_not_started(self):
+        started = self.fake_exporter()
+        del self.env["COLLSCOPE_EXPORTER"]
+        self.assert_not_started(started, "--no-exporter")
+        self.assert_not_started(started, "--exporter", "off")
+        self.assert_not_started(started, "--mode", "off")
+        self.assert_not_started(started, command="no-such-command-anywhere", status=127)
+        with open(os.path.join(self.dir, "exporter.lock"), "w", encoding="ascii") as lock:
+            fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+            self.assert_not_started(started)
+        self.run_program("true")
+        self.assertTrue(wait_for(started), "a lock file that nobody holds does not stop it")
+
+    def test_missing_exporter_stops_nothing(self):
+        del self.env["COLLSCOPE_EXPORTER"]
+        done = self.run_program("sh", "-c", "exit 3", options=["--exporter-path", os.path.join(self.dir, "none")], status=3)
+        self.assertIn("no metrics", done.stderr)
+
+    def test_unusable_run_directory_stops_nothing(self):
+        del self.env["COLLSCOPE_EXPORTER"]
+        self.fake_exporter()
+        done = self.run_program("sh", "-c", "exit 3", options=["--dir", self.library + "/x"], status=3)
+        self.assertIn("nothing will be recorded", done.stderr)
+
+
+unittest.main()

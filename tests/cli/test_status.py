@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""collscope status: what is shown, and what damaged segments and directories do to it."""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import cli
+
+STATE_DORMANT = 6
+
+
+class Status(cli.Test):
+    def status(self, *words, status=0):
+        return json.loads(self.run_command("status", "--json", *words, status=status).stdout)
+
+    def test_json(self):
+        writer = self.write(hold=1, lost=3)
+        (process,) = self.status()["processes"]
+        expected = {"pid": writer.pid, "alive": True, "rank": 0, "world": 2, "mode": "full", "state": "tracing", "depth": "deep",
+                    "reason": None, "kernels_seen": 12345, "graph_launches": 3, "labels": 2, "nccl": "2.28.9", "cupti": None,
+                    "environment": {"NCCL_ALGO": "Ring"}, "segment": writer.path, "injector_version": "0.0.1-test",
+                    "command": 'server "quoted" \\ é'}
+        self.assertEqual({k: process[k] for k in expected}, expected)
+        self.assertEqual({k: v for k, v in process["records_lost"].items() if v}, {"pool_empty": 3, "cupti_dropped": 5})
+        self.assertEqual(process["records"]["collective"], 31)
+        (gpu,) = process["gpus"]
+        self.assertEqual((gpu["gpu"], gpu["name"], gpu["pci"], gpu["uuid"], gpu["links"]),
+                         (3, "Test GPU", "0000:1a:00.0", "GPU-dead0000-0000-0000-0000-000000000000",
+                          [{"gpu": 7, "link": "nvlink", "nvlinks": 18}]))
+        (communicator,) = process["communicators"]
+        self.assertEqual((communicator["communicator"], communicator["name"], communicator["world"]),
+                         ("fedcba9876543210", "tp", 2))
+
+    def test_dead_and_dormant(self):
+        dead = self.write(rank=1)
+        dormant = self.write(rank=0, hold=1, state=STATE_DORMANT, reason="CUPTI was not found")
+        processes = self.status()["processes"]
+        self.assertEqual([(p["pid"], p["alive"], p["state"]) for p in processes],
+                         [(dormant.pid, True, "dormant"), (dead.pid, False, "ended")])
+        self.assertEqual(processes[0]["reason"], "CUPTI was not found")
+        self.assertEqual([p["pid"] for p in self.status("--running")["processes"]], [dormant.pid])
+        text = self.run_command("status").stdout
+        self.assertIn(f"{dormant.pid}: dormant: CUPTI was not found", text)
+        self.assertIn(f"{dead.pid}: records lost: cupti_dropped 5", text)
+
+    def test_running_only_and_none(self):
+        self.write()
+        done = self.run_command("status", "--running", status=1)
+        self.assertIn("ended and left records: count=1", done.stderr)
+        self.assertEqual(self.status("--running", status=1)["processes"], [])
+
+    def test_nothing(self):
+        self.assertEqual(self.status(status=1)["processes"], [])
+        self.assertIn("No traced process", self.run_command("status", status=1).stderr)
+        self.run_command("status", "--pid", 1, status=1)
+
+    def test_collectives(self):
+        self.write()
+        state = self.status("--collectives")
+        rows = {(r["op"], r["impl"], r["bytes"], r["dtype"]): r for r in state["collectives"]}
+        row = rows[("all_reduce", "vllm_custom", cli.MESSAGE_BYTES, "bfloat16")]
+        # Durations are 200000 ... 200009 ns, three times each: nearest rank of 30 values.
+        self.assertEqual((row["count"], row["p50_ns"], row["p99_ns"]), (30, 200004, 200009))
+        self.assertEqual(row["sum_ns"], sum(3 * (200000 + i) for i in range(10)))
+        self.assertEqual(rows[("all_gather", "nccl", None, None)]["count"], 1)
+        self.assertTrue(0 < row["gpu_time_share"] < 1)
+        text = self.run_command("status", "--collectives").stdout
+        self.assertRegex(text, r"all_reduce +vllm_custom +42 KiB +bfloat16 +\w+ +30 +200\.0 us +200\.0 us")
+
+    def test_long(self):
+        writer = self.write(hold=1)
+        text = self.run_command("status", "--long").stdout
+        for part in (str(writer.pid), "NCCL_ALGO=Ring", "to gpu 7      nvlink x18", "fedcba9876543210", "2.28.9"):
+            self.assertIn(part, text)
+
+    def test_narrow_and_coloured(self):
+        self.write(hold=1)
+        self.assertNotIn("\033", self.run_command("status").stdout)
+        self.assertIn("\033[32mtracing", self.run_command("status", "--color", "always").stdout)
+
+    def damaged(self, damage):
+        """One good segment and a damaged copy: the good one is shown, the other named, the exit status 2."""
+        writer = self.write()
+        bad = os.path.join(self.dir, "4000000-1.seg")
+        shutil.copy(writer.path, bad)
+        os.chmod(bad, 0o600)
+        damage(bad)
+        done = self.run_command("status", "--json", status=2)
+        self.assertEqual([p["pid"] for p in json.loads(done.stdout)["processes"]], [writer.pid])
+        self.assertIn("4000000-1.seg", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        objects = self.dump(status=2)
+        self.assertEqual(len(cli.of_kind(objects, "collective")), 31)
+
+    def test_truncated_header(self):
+        self.damaged(lambda path: os.truncate(path, 100))
+
+    def test_truncated_ring(self):
+        self.damaged(lambda path: os.truncate(path, os.path.getsize(path) - 4096))
+
+    def test_not_a_segment(self):
+        def scribble(path):
+            with open(path, "r+b") as file:
+                file.write(b"\0" * 16)
+        self.damaged(scribble)
+
+    def test_newer_version(self):
+        def raise_major(path):
+            with open(path, "r+b") as file:
+                file.seek(20)
+                file.write(struct.pack("<H", 99))
+        self.damaged(raise_major)
+
+    def test_only_damaged(self):
+        writer = self.write()
+        os.truncate(writer.path, 5000)
+        self.run_command("status", status=2)
+        self.run_command("dump", status=2)
+
+    def test_garbage_inside(self):
+        """Every byte behind the header overwritten: nothing crashes, nothing invented."""
+        writer = self.write()
+        size = os.path.getsize(writer.path)
+        with open(writer.path, "r+b") as file:
+            file.seek(8192)
+            file.write(bytes((i * 131 + 7) & 0xff for i in range(size - 8192)))
+        for words in (["status"], ["status", "--json"], ["status", "--long"], ["status", "--collectives"], ["dump"],
+                      ["dump", "--format", "text"]):
+            done = self.run_command_any(*words)
+            self.assertIn(done.returncode, (0, 2), words)
+            self.assertNotIn("Sanitizer", done.stderr)
+            self.assertNotIn("runtime error", done.stderr)
+
+    def run_command_any(self, *words):
+        return subprocess.run([cli.COMMAND, *words], env=self.env, capture_output=True, timeout=60, check=False,
+                              text=True, errors="strict")
+
+    def test_link_and_other_files(self):
+        """A symbolic link with a segment's name is refused; other files in the directory are nobody's business."""
+        writer = self.write()
+        for name in ("exporter.lock", "notes", ".tmp-1-2.seg", "1-2.seg.bak"):
+            with open(os.path.join(self.dir, name), "w", encoding="ascii") as file:
+                file.write("x")
+        self.assertEqual([p["pid"] for p in self.status()["processes"]], [writer.pid])
+        os.symlink(writer.path, os.path.join(self.dir, "77-1.seg"))
+        self.status(status=2)
+
+    def test_directory(self):
+        path = os.path.join(self.dir, "file")
+        with open(path, "w", encoding="ascii"):
+            pass
+        self.assertIn("Not a directory", self.run_command("status", "--dir", path, status=2).stderr)
+        self.assertIn("not absolute", self.run_command("status", "--dir", "relative/path", status=2).stderr)
+
+    def test_unreadable_directory(self):
+        """Also as root, who reads everything: then as somebody else."""
+        os.chmod(self.dir, 0)
+        self.addCleanup(os.chmod, self.dir, 0o700)
+        command = shutil.copy(cli.COMMAND, tempfile.mkdtemp(dir="/tmp"))
+        self.addCleanup(shutil.rmtree, os.path.dirname(command))
+        os.chmod(os.path.dirname(command), 0o755)
+        other = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        done = subprocess.run([command, "status"], env=self.env, capture_output=True, text=True, check=False, cwd="/", **other)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Permission denied", done.stderr)
+
+
+unittest.main()
