@@ -86,6 +86,7 @@ struct cs_cmd {
 extern const struct cs_cmd cs_cmd_run_description;
 extern const struct cs_cmd cs_cmd_status_description;
 extern const struct cs_cmd cs_cmd_dump_description;
+extern const struct cs_cmd cs_cmd_top_description;
 extern const struct cs_cmd cs_cmd_trace_description;
 extern const struct cs_cmd cs_cmd_pause_description;
 extern const struct cs_cmd cs_cmd_resume_description;
@@ -98,7 +99,6 @@ extern const struct cs_cmd *const cs_commands[];
 const struct cs_cmd *cs_cmd_find(const char *name);
 /* Closest command name, or NULL. */
 const char *cs_cmd_suggest(const char *word);
-#define CS_COMMANDS_MAX 32
 
 /* -- options
  * ---------------------------------------------------------------------------------------------------- */

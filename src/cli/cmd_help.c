@@ -69,6 +69,6 @@ const struct cs_cmd cs_cmd_help_description = {
 	.options = options,
 	.examples = examples,
 	.statuses = statuses,
-	.words = "run|status|dump|trace|pause|resume|catalog|help",
+	.words = "run|status|dump|top|trace|pause|resume|catalog|help",
 	.run = cmd_help,
 };

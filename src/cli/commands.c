@@ -7,6 +7,7 @@ const struct cs_cmd *const cs_commands[] = {
 	&cs_cmd_run_description,
 	&cs_cmd_status_description,
 	&cs_cmd_dump_description,
+	&cs_cmd_top_description,
 	&cs_cmd_trace_description,
 	&cs_cmd_pause_description,
 	&cs_cmd_resume_description,
@@ -30,12 +31,10 @@ cs_cmd_find(const char *name)
 const char *
 cs_cmd_suggest(const char *word)
 {
-	const char *names[CS_COMMANDS_MAX];
+	const char *names[sizeof(cs_commands) / sizeof(cs_commands[0])];
 	size_t count = 0;
 
-	while (count < CS_COMMANDS_MAX && cs_commands[count]) {
+	for (; cs_commands[count]; count++)
 		names[count] = cs_commands[count]->name;
-		count++;
-	}
 	return cs_suggest(word, names, count);
 }

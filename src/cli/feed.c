@@ -103,8 +103,8 @@ cs_feed_new(struct cs_targets *targets, const char *steps_file, const struct cs_
 		return -ENOMEM;
 	made->targets = targets;
 	result = cs_analysis_new(&options, sink, &made->analysis, complaint, sizeof(complaint));
-	if (result && complaint[0])
-		cs_log_error("Cannot use the step rules: %s", complaint);
+	if (result && result != -ENOMEM)
+		cs_log_error("Cannot use the step rules: %s", complaint[0] ? complaint : strerror(-result));
 	if (result == 0)
 		result = cs_feed_update(made);
 	if (result) {

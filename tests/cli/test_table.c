@@ -58,7 +58,7 @@ lines_are_cut_between_characters(void **state)
 	(void)state;
 	cs_output_setup_color(CS_COLOR_NEVER);
 	add_row(table, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5, "x");
-	assert_prints(table, 3, "NAM\n\xc3\xa4\xc3\xa4\xc3\xa4\n");
+	assert_prints(table, 4, "NAME\n\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\n");
 	cs_table_destroy(table);
 }
 

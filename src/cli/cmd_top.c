@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd.h"
+
+#include "clock.h"
+#include "feed.h"
+#include "log.h"
+#include "output.h"
+#include "status.h"
+#include "summary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define INTERVAL_DEFAULT_NS CS_NS_PER_S
+#define INTERVAL_MIN_NS     (100 * CS_NS_PER_MS)
+/* Collectives shown when the output is no terminal. */
+#define ROWS_DEFAULT 20U
+
+enum { OPTION_DIRECTORY, OPTION_PID, OPTION_INTERVAL, OPTION_COUNT, OPTION_COLOR };
+
+static const struct cs_cmd_option options[] = {
+	{OPTION_INTERVAL, 'i', "interval", "DURATION", NULL,
+		"Time between two pictures (default: 1s, least 100ms)."},
+	{OPTION_COUNT, 'n', "count", "N", NULL, "End after so many pictures (default: never)."},
+	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
+	{OPTION_COLOR, 0, "color", CS_COLOR_VALUES, CS_COLOR_VALUES,
+		"When to colour (default: auto, which honours NO_COLOR)."},
+	CS_OPTION_DIRECTORY_ENTRY(OPTION_DIRECTORY),
+	{.name = NULL},
+};
+
+static const struct cs_cmd_example examples[] = {
+	{"collscope top", "Watch what runs now"},
+	{"collscope top --interval 10s --count 6 > minute.txt", "Write a minute down, ten seconds a picture"},
+	{.command = NULL},
+};
+
+static const struct cs_cmd_status statuses[] = {
+	{"0", "As many pictures as asked for were shown."},
+	{"1", "There is no traced process."},
+	{"2", "Usage error, a segment that cannot be read, or output that could not be written."},
+	{.status = NULL},
+};
+
+struct request {
+	struct cs_target_query query;
+	uint64_t interval_ns;
+	uint64_t count; /* 0: no end */
+};
+
+/* A turn's summary is of the collectives that the analysis let go in that turn: they ended about two seconds
+ * ago. */
+static int
+draw(const struct cs_targets *targets, struct cs_summary *summary)
+{
+	bool terminal = cs_output_is_terminal();
+	unsigned int width = terminal ? cs_output_columns() : 0;
+	size_t limit = ROWS_DEFAULT;
+	int result = cs_summary_finish(summary);
+
+	if (terminal) {
+		unsigned int rows = cs_output_rows();
+
+		/* Headings, blank lines and the cursor's own line. */
+		limit = rows > targets->count + 6 ? rows - targets->count - 6 : 1;
+		fputs("\033[H\033[2J", stdout);
+	}
+	if (result == 0)
+		result = cs_status_print_table(targets, stdout, width);
+	fputc('\n', stdout);
+	if (result == 0 && summary->count)
+		result = cs_summary_print(summary, stdout, limit, width);
+	else
+		puts("No collectives in this interval");
+	if (!terminal)
+		fputc('\n', stdout);
+	return result ? result : cs_output_flush();
+}
+
+static void
+sleep_for(uint64_t duration_ns)
+{
+	struct timespec rest = {
+		.tv_sec = (time_t)(duration_ns / CS_NS_PER_S), .tv_nsec = (long)(duration_ns % CS_NS_PER_S)};
+
+	while (nanosleep(&rest, &rest) && errno == EINTR)
+		;
+}
+
+static int
+turn(struct cs_targets *targets, struct cs_feed *feed)
+{
+	int result;
+
+	/* A directory that has gone is like an empty one: it may come back. */
+	(void)cs_targets_rescan(targets, NULL);
+	for (size_t i = 0; i < targets->count; i++)
+		(void)cs_target_refresh(targets->items[i]);
+	result = cs_feed_update(feed);
+	if (result == 0)
+		result = cs_feed_poll(feed, NULL);
+	if (result == 0)
+		cs_feed_advance(feed, cs_clock_realtime_ns());
+	return result;
+}
+
+static int
+watch(const struct request *request, struct cs_targets *targets)
+{
+	const char *steps_file = getenv("COLLSCOPE_STEPS");
+	struct cs_summary summary;
+	struct cs_analysis_sink sink = cs_summary_sink(&summary);
+	struct cs_feed *feed = NULL;
+	int result = cs_feed_new(targets, steps_file && *steps_file ? steps_file : NULL, &sink, &feed);
+
+	for (uint64_t shown = 0; result == 0 && (request->count == 0 || shown < request->count); shown++) {
+		sleep_for(request->interval_ns);
+		cs_summary_init(&summary);
+		cs_summary_attach(&summary, feed);
+		result = turn(targets, feed);
+		if (result == 0)
+			result = draw(targets, &summary);
+		cs_summary_fini(&summary);
+	}
+	/* What is pending goes nowhere. */
+	cs_summary_init(&summary);
+	cs_summary_attach(&summary, feed);
+	cs_feed_destroy(feed);
+	cs_summary_fini(&summary);
+	if (result == -ENOMEM)
+		cs_log_error("Cannot go on: %s", strerror(ENOMEM));
+	return result ? CS_EXIT_ERROR : CS_EXIT_OK;
+}
+
+static int
+choose_interval(struct request *request, struct cs_cmd_parser *parser)
+{
+	int result = cs_cmd_value_duration(parser, &request->interval_ns);
+
+	if (result == 0 && request->interval_ns < INTERVAL_MIN_NS)
+		return cs_cmd_usage_error(
+			parser, "Value \"%s\" of %s is below 100ms", parser->value, parser->option);
+	return result;
+}
+
+static int
+cmd_top(int argc, char **argv)
+{
+	struct request request = {.interval_ns = INTERVAL_DEFAULT_NS};
+	struct cs_cmd_parser parser;
+	struct cs_targets targets;
+	unsigned int choice = CS_COLOR_AUTO;
+	int option, status;
+
+	cs_cmd_parse(&parser, &cs_cmd_top_description, argc, argv);
+	while ((option = cs_cmd_next(&parser)) != CS_PARSE_END) {
+		int result = 0;
+
+		switch (option) {
+		case OPTION_INTERVAL:
+			result = choose_interval(&request, &parser);
+			break;
+		case OPTION_COUNT:
+			result = cs_cmd_value_integer(&parser, 1, UINT32_MAX, &request.count);
+			break;
+		case OPTION_PID:
+			result = cs_target_query_add_pid(&request.query, &parser);
+			break;
+		case OPTION_COLOR:
+			result = cs_cmd_value_choice(&parser, CS_COLOR_VALUES, &choice);
+			break;
+		case OPTION_DIRECTORY:
+			request.query.directory = parser.value;
+			break;
+		case CS_PARSE_OPERAND:
+			result = cs_cmd_unexpected_operand(&parser);
+			break;
+		default:
+			return parser.status;
+		}
+		if (result)
+			return parser.status;
+	}
+	cs_output_setup_color((enum cs_color)choice);
+	status = cs_targets_open(&targets, &request.query);
+	if (status == CS_EXIT_OK)
+		status = watch(&request, &targets);
+	cs_targets_close(&targets);
+	return status;
+}
+
+const struct cs_cmd cs_cmd_top_description = {
+	.name = "top",
+	.summary = "watch processes and collectives live",
+	.synopsis = "[options]",
+	.description =
+		"Shows again and again the table of `collscope status` and the collectives of the last "
+		"interval: "
+		"which implementation ran which size, how often, how long. They are about two seconds old, "
+		"because ranks are matched first. Ctrl-C ends it.",
+	.options = options,
+	.examples = examples,
+	.statuses = statuses,
+	.run = cmd_top,
+};
