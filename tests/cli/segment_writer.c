@@ -7,8 +7,9 @@
  * rank, world, launches, collectives (of one launch), age_ms (of the first record), state, lost: numbers.
  * reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering requests
  * and printing each
- * ("request COMMAND FROM UNTIL"); otherwise the process ends at once, like one that was killed: the segment
- * stays. Prints "ready PATH BASE_NS" once everything is written.
+ * ("request COMMAND FROM UNTIL"), and writing the launches once more for each "w" ("wrote BASE_NS");
+ * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
+ * BASE_NS" once everything is written.
  */
 #include "segment_writer.h"
 #include "clock.h"
@@ -201,10 +202,17 @@ serve(struct cs_segment_writer *writer, const struct options *options)
 	struct cs_segment_request request;
 
 	for (;;) {
-		char byte;
+		char byte = 0;
 
 		if (poll(&input, 1, 5) > 0 && read(STDIN_FILENO, &byte, 1) <= 0)
 			return;
+		if (byte == 'w') {
+			uint64_t now_ns = cs_clock_realtime_ns();
+
+			write_launches(writer, options, now_ns);
+			printf("wrote %" PRIu64 "\n", now_ns);
+			fflush(stdout);
+		}
 		if (options->answer < 0 || !cs_segment_writer_take_request(writer, &request))
 			continue;
 		printf("request %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", request.command, request.from_ns,

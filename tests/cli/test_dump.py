@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """collscope dump: exactly what was written comes out, of running and of dead processes."""
+import json
 import os
+import subprocess
 import time
 import unittest
 
@@ -106,6 +108,41 @@ class Dump(cli.Test):
     def test_follow_ends_with_its_process(self):
         writer = self.write()
         self.check_records(self.dump("--follow", "--pid", writer.pid), writer)
+
+    def follow(self, writer, *words):
+        process = subprocess.Popen([cli.COMMAND, "dump", "--follow", "--pid", str(writer.pid), *words], env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.assertEqual(json.loads(process.stdout.readline())["kind"], "process")
+        return process
+
+    @staticmethod
+    def rest(process):
+        """Not communicate(): it forgets what readline() has read ahead. Both texts fit into the pipes."""
+        out, err = process.stdout.read(), process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+        process.wait(timeout=60)
+        return out, err
+
+    def test_follow_sees_what_comes_later(self):
+        writer = self.write(hold=1)
+        process = self.follow(writer)
+        base_ns = writer.write_more()
+        writer.close()
+        out, err = self.rest(process)
+        self.assertEqual((process.returncode, err), (0, ""))
+        seen = [o for o in map(json.loads, out.splitlines()) if o["kind"] == "collective" and o["graph"] == 9]
+        self.assertEqual(len(seen), 2 * LAUNCHES * PER_LAUNCH)
+        self.assertEqual(len([o for o in seen if o["start_ns"] >= base_ns]), LAUNCHES * PER_LAUNCH)
+
+    def test_follow_survives_a_file_that_shrinks(self):
+        writer = self.write(hold=1)
+        process = self.follow(writer)
+        os.truncate(writer.path, 8192)
+        _, err = self.rest(process)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("Cannot read segment", err)
 
     def test_nothing(self):
         done = self.run_command("dump", status=1)
