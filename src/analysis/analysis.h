@@ -24,6 +24,9 @@
 /* Delivery was measured at 92 to 110 ms on average and 1 s at worst in steady traffic (docs/overhead.md). */
 #define CS_ANALYSIS_HORIZON_NS 2000000000ULL
 #define CS_NS_UNKNOWN          UINT64_MAX
+/* 28 MiB of waiting records: 2 s of eight ranks in sample mode, 0.4 s of eight ranks at the fullest traffic
+ * measured (140,000 records/s each), where delivery takes 0.1 s. When more wait, the oldest leave early. */
+#define CS_ANALYSIS_PENDING_RECORDS 524288U
 
 /* How a phase was decided; shown in dumps. */
 enum cs_phase_rule {
@@ -35,6 +38,17 @@ enum cs_phase_rule {
 	CS_PHASE_RULE_COUNT
 };
 const char *cs_phase_rule_name(unsigned int rule);
+
+/* Where a copy beside a collective went. */
+enum cs_copy_direction {
+	CS_COPY_LOCAL = 0, /* inside the GPU's memory, or not told */
+	CS_COPY_TO_HOST = 1,
+	CS_COPY_FROM_HOST = 2,
+	CS_COPY_PEER = 3,
+	CS_COPY_DIRECTION_COUNT
+};
+/* "local", "to_host", "from_host", "peer"; "unknown" outside the enum. Static string. */
+const char *cs_copy_direction_name(unsigned int direction);
 
 struct cs_collective {
 	uint32_t source;              /* as given to cs_analysis_add_source */
@@ -58,6 +72,8 @@ struct cs_collective {
 	uint64_t wait_ns, transfer_ns;
 	bool last_arrival;
 	uint32_t matched_ranks; /* how many ranks of the group were seen; 0 not matched */
+	/* overlap_ns[CS_BUSY_COPY] by direction; may overlap each other. CS_NS_UNKNOWN as overlap_ns. */
+	uint64_t copy_ns[CS_COPY_DIRECTION_COUNT];
 };
 
 struct cs_step {
@@ -76,6 +92,10 @@ struct cs_step {
 					      CS_NS_UNKNOWN */
 	int32_t rank;                      /* CS_RANK_UNKNOWN */
 	const struct cs_collective *items; /* `collectives` of them in start order (light: NULL) */
+	uint64_t launch_end_ns; /* end of its last graph launch, 0 eager. To compare deep steps with light
+				   ones: eager work that follows a graph is seen in deep windows only */
+	bool complete; /* false: a window's edge or lost records may have cut it; handed out only when
+			  asked for (cs_analysis_options.incomplete_steps) */
 };
 
 /* Any callback may be NULL. */
@@ -93,6 +113,33 @@ struct cs_analysis; /* opaque */
 struct cs_analysis_options {
 	uint64_t horizon_ns;    /* 0 = CS_ANALYSIS_HORIZON_NS */
 	const char *steps_file; /* user rules; NULL none */
+	size_t pending_records; /* most records that wait, all sources together; 0 =
+				   CS_ANALYSIS_PENDING_RECORDS */
+	/* Hand out steps that were not seen from start to end, too (complete is false). Without it they are
+	 * only counted, and their collectives come with step 0. */
+	bool incomplete_steps;
+};
+
+/* What the analysis did not use as it should; only grows. */
+struct cs_analysis_counts {
+	uint64_t records;               /* taken by cs_analysis_ingest */
+	uint64_t late_records;          /* came after the horizon: their overlap with others is not known */
+	uint64_t forced;                /* records let out before the horizon because too many waited */
+	uint64_t dropped;               /* no memory, or contents that no writer writes */
+	uint64_t steps;                 /* complete ones */
+	uint64_t incomplete_steps;      /* straddle the edge of a window or a loss: in no step statistics */
+	uint64_t matched_collectives;   /* wait and transfer are known */
+	uint64_t partial_collectives;   /* of these: not all ranks of the group were seen */
+	uint64_t unmatched_collectives; /* have peers by their label, but none was found */
+};
+
+/* A GPU's clock against the clock of its group's first member, from the ends of their collectives. */
+struct cs_clock_estimate {
+	int64_t offset_ns;       /* this GPU's time minus the reference's */
+	uint64_t uncertainty_ns; /* robust standard deviation of one end against the other: 1.4826 x median of
+				    the absolute deviations; at least 1 */
+	uint32_t samples;        /* that it rests on, at most a second older than the newest */
+	bool reference;          /* it is the group's first member: offset 0 by definition */
 };
 
 /* 0; -ENOMEM; for a bad rule file -EINVAL with "FILE:LINE: reason" in complaint (may be NULL). */
@@ -115,5 +162,10 @@ int cs_analysis_ingest(
 void cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns);
 /* Hands out everything. */
 void cs_analysis_drain(struct cs_analysis *analysis);
+
+void cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analysis_counts *counts);
+/* 0; -ENODATA when the GPU has not been matched with another yet. */
+int cs_analysis_read_clock(const struct cs_analysis *analysis, uint32_t source, uint32_t gpu,
+	struct cs_clock_estimate *estimate);
 
 #endif

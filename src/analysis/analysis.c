@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "catalog.h"
+#include "host.h"
+#include "private.h"
+#include "rules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+cs_analysis_new(const struct cs_analysis_options *options, const struct cs_analysis_sink *sink,
+	struct cs_analysis **analysis, char *complaint, size_t complaint_bytes)
+{
+	static const struct cs_analysis_options defaults;
+	struct cs_analysis *made = calloc(1, sizeof(*made));
+	int result;
+
+	*analysis = NULL;
+	if (complaint && complaint_bytes)
+		complaint[0] = '\0';
+	if (!made)
+		return -ENOMEM;
+	if (!options)
+		options = &defaults;
+	if (sink)
+		made->sink = *sink;
+	made->horizon_ns = options->horizon_ns ? options->horizon_ns : CS_ANALYSIS_HORIZON_NS;
+	made->pending_max = options->pending_records ? options->pending_records : CS_ANALYSIS_PENDING_RECORDS;
+	made->incomplete_steps = options->incomplete_steps;
+	result = cs_catalog_load(NULL, &made->catalog, NULL, 0);
+	if (result == 0 && options->steps_file && *options->steps_file)
+		result = cs_rules_load(options->steps_file, &made->rules, complaint, complaint_bytes);
+	if (result) {
+		cs_analysis_destroy(made);
+		return result;
+	}
+	*analysis = made;
+	return 0;
+}
+
+static void
+destroy_source(struct cs_source *source)
+{
+	for (uint32_t i = 0; i < CS_GPUS_MAX; i++) {
+		if (source->lanes[i])
+			cs_lane_destroy(source->lanes[i]);
+	}
+	cs_reorder_fini(&source->reorder);
+	cs_host_destroy(source->host);
+	free(source->markers);
+	free(source);
+}
+
+void
+cs_analysis_destroy(struct cs_analysis *analysis)
+{
+	if (!analysis)
+		return;
+	cs_group_destroy(analysis);
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			destroy_source(analysis->sources[i]);
+	}
+	free(analysis->sources);
+	while (analysis->spare_units) {
+		struct cs_unit *unit = analysis->spare_units;
+
+		analysis->spare_units = unit->next;
+		cs_unit_destroy(unit);
+	}
+	cs_rules_destroy(analysis->rules);
+	cs_catalog_destroy(analysis->catalog);
+	free(analysis);
+}
+
+static struct cs_source *
+new_source(struct cs_analysis *analysis, const struct cs_dictionary *dictionary)
+{
+	struct cs_source *source = calloc(1, sizeof(*source));
+
+	if (!source)
+		return NULL;
+	source->analysis = analysis;
+	source->dictionary = dictionary;
+	source->host = cs_host_new();
+	if (!source->host || cs_reorder_init(&source->reorder, analysis->horizon_ns)) {
+		cs_host_destroy(source->host);
+		free(source);
+		return NULL;
+	}
+	return source;
+}
+
+int
+cs_analysis_add_source(struct cs_analysis *analysis, const struct cs_dictionary *dictionary, uint32_t *id)
+{
+	struct cs_source *source = new_source(analysis, dictionary);
+	uint32_t at = 0;
+
+	if (!source)
+		return -ENOMEM;
+	while (at < analysis->source_count && analysis->sources[at])
+		at++;
+	if (at == analysis->source_count) {
+		struct cs_source **grown = reallocarray(
+			analysis->sources, analysis->source_count + 1, sizeof(struct cs_source *));
+
+		if (!grown) {
+			destroy_source(source);
+			return -ENOMEM;
+		}
+		analysis->sources = grown;
+		analysis->source_count++;
+	}
+	analysis->sources[at] = source;
+	source->id = at;
+	*id = at;
+	return 0;
+}
+
+static struct cs_source *
+find_source(const struct cs_analysis *analysis, uint32_t id)
+{
+	return id < analysis->source_count ? analysis->sources[id] : NULL;
+}
+
+static struct cs_lane *
+find_lane(struct cs_source *source, uint32_t gpu)
+{
+	if (!source->lanes[gpu])
+		source->lanes[gpu] = cs_lane_new(source, gpu);
+	return source->lanes[gpu];
+}
+
+static void
+advance_lanes(struct cs_source *source, uint64_t frontier_ns)
+{
+	for (uint32_t i = 0; i < CS_GPUS_MAX; i++) {
+		if (source->lanes[i])
+			cs_lane_advance(source->lanes[i], frontier_ns);
+	}
+}
+
+/* Takes one bucket through. false: there is none before until_ns, or no memory. */
+static bool
+release_bucket(struct cs_source *source, uint64_t until_ns, size_t *count)
+{
+	struct cs_analysis *analysis = source->analysis;
+	const struct cs_record *records;
+
+	if (cs_reorder_release(&source->reorder, until_ns, &records, count) || *count == 0)
+		return false;
+	analysis->pending -= *count;
+	for (size_t i = 0; i < *count; i++) {
+		struct cs_lane *lane = find_lane(source, records[i].gpu);
+
+		if (!lane || cs_lane_take(lane, &records[i]))
+			analysis->counts.dropped++;
+	}
+	advance_lanes(source, source->reorder.frontier_ns);
+	return true;
+}
+
+static void
+release(struct cs_source *source, uint64_t until_ns)
+{
+	size_t count;
+
+	while (release_bucket(source, until_ns, &count))
+		;
+	advance_lanes(source, until_ns == UINT64_MAX ? UINT64_MAX : source->reorder.frontier_ns);
+}
+
+static void
+settle(struct cs_analysis *analysis, bool force)
+{
+	if (analysis->waiting_items > CS_WAITING_ITEMS_MAX)
+		force = true;
+	for (struct cs_group *group = analysis->groups; group; group = group->next)
+		cs_group_resolve(group, force);
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			cs_source_deliver(analysis->sources[i]);
+	}
+}
+
+/* Too many wait: the oldest bucket of all leaves. */
+static void
+relieve(struct cs_analysis *analysis)
+{
+	while (analysis->pending > analysis->pending_max) {
+		struct cs_source *oldest = NULL;
+		uint64_t oldest_ns = UINT64_MAX;
+		size_t count;
+
+		for (uint32_t i = 0; i < analysis->source_count; i++) {
+			struct cs_source *source = analysis->sources[i];
+			uint64_t at_ns = source ? cs_reorder_oldest_ns(&source->reorder) : UINT64_MAX;
+
+			if (at_ns < oldest_ns) {
+				oldest_ns = at_ns;
+				oldest = source;
+			}
+		}
+		if (!oldest || !release_bucket(oldest, oldest_ns + oldest->reorder.width_ns, &count))
+			break;
+		analysis->counts.forced += count;
+	}
+}
+
+static int
+keep(struct cs_source *source, const struct cs_record *record)
+{
+	struct cs_analysis *analysis = source->analysis;
+	int result = cs_reorder_add(&source->reorder, record);
+
+	if (result == -EOVERFLOW) {
+		release(source, record->start_ns - analysis->horizon_ns);
+		result = cs_reorder_add(&source->reorder, record);
+	}
+	if (result == 0) {
+		analysis->pending++;
+		if (record->end_ns > source->newest_ns)
+			source->newest_ns = record->end_ns;
+		return 0;
+	}
+	if (result != -ESTALE)
+		return result;
+	analysis->counts.late_records++;
+	if (record->type == CS_RECORD_COLLECTIVE) {
+		struct cs_lane *lane = find_lane(source, record->gpu);
+
+		return lane ? cs_lane_take_late(lane, record) : -ENOMEM;
+	}
+	return 0;
+}
+
+static int
+take(struct cs_source *source, const struct cs_record *record)
+{
+	struct cs_analysis *analysis = source->analysis;
+
+	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX) {
+		analysis->counts.dropped++;
+		return 0;
+	}
+	switch (record->type) {
+	case CS_RECORD_COLLECTIVE:
+	case CS_RECORD_BUSY:
+	case CS_RECORD_GRAPH_LAUNCH:
+	case CS_RECORD_MARKER:
+		return keep(source, record);
+	case CS_RECORD_WINDOW:
+	case CS_RECORD_LOSS:
+		cs_windows_note(&source->windows, record);
+		break;
+	case CS_RECORD_MARK:
+	case CS_RECORD_HOST_LAUNCH:
+		cs_host_note(source->host, record);
+		break;
+	default:
+		analysis->counts.dropped++;
+		return 0;
+	}
+	if (analysis->sink.other)
+		analysis->sink.other(analysis->sink.context, source->id, record);
+	return 0;
+}
+
+int
+cs_analysis_ingest(struct cs_analysis *analysis, uint32_t id, const struct cs_record *records, size_t count)
+{
+	struct cs_source *source = find_source(analysis, id);
+	int result = 0;
+
+	if (!source)
+		return 0;
+	analysis->counts.records += count;
+	for (size_t i = 0; i < count; i++) {
+		if (take(source, &records[i])) {
+			analysis->counts.dropped++;
+			result = -ENOMEM;
+		}
+	}
+	if (analysis->pending > analysis->pending_max)
+		relieve(analysis);
+	if (analysis->waiting_items > CS_WAITING_ITEMS_MAX)
+		settle(analysis, true);
+	return result;
+}
+
+void
+cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns)
+{
+	if (now_ns > analysis->now_ns)
+		analysis->now_ns = now_ns;
+	if (analysis->now_ns < analysis->horizon_ns)
+		return;
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			release(analysis->sources[i], analysis->now_ns - analysis->horizon_ns);
+	}
+	settle(analysis, false);
+}
+
+void
+cs_analysis_drain(struct cs_analysis *analysis)
+{
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			release(analysis->sources[i], UINT64_MAX);
+	}
+	settle(analysis, true);
+}
+
+void
+cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id)
+{
+	struct cs_source *source = find_source(analysis, id);
+
+	if (!source)
+		return;
+	release(source, UINT64_MAX);
+	settle(analysis, true);
+	for (uint32_t i = 0; i < CS_GPUS_MAX; i++) {
+		if (source->lanes[i])
+			cs_group_leave(analysis, source->lanes[i]);
+	}
+	analysis->sources[id] = NULL;
+	destroy_source(source);
+}
+
+void
+cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analysis_counts *counts)
+{
+	*counts = analysis->counts;
+}
+
+int
+cs_analysis_read_clock(
+	const struct cs_analysis *analysis, uint32_t id, uint32_t gpu, struct cs_clock_estimate *clock)
+{
+	const struct cs_source *source = find_source(analysis, id);
+	const struct cs_member *best = NULL;
+
+	if (!source || gpu >= CS_GPUS_MAX || !source->lanes[gpu])
+		return -ENODATA;
+	for (const struct cs_group *group = analysis->groups; group; group = group->next) {
+		for (uint32_t i = 0; group->member_count > 1 && i < group->member_count; i++) {
+			const struct cs_member *member = group->members[i];
+
+			if (member->lane == source->lanes[gpu] && (i == 0 || member->locked) &&
+				(!best || member->sample_count > best->sample_count))
+				best = member;
+		}
+	}
+	if (!best)
+		return -ENODATA;
+	cs_match_tell_clock(best, clock);
+	return 0;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graphs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SETS 1024U
+#define WAYS 4U
+/* A pass is small when the largest has at least so many times its collectives: a target of 8 layers (17)
+ * against a draft of one (3); three drafts in one graph (9) against 61 layers (123). */
+#define SMALL_SHARE 4U
+/* Labels by ordinal are kept for so many collectives in all: 4 bytes each. */
+#define LABELS_MAX 65536U
+
+struct cs_graphs {
+	struct cs_graph table[SETS][WAYS];
+	struct cs_passes passes;
+	size_t label_sum;
+};
+
+struct cs_graphs *
+cs_graphs_new(void)
+{
+	return calloc(1, sizeof(struct cs_graphs));
+}
+
+void
+cs_graphs_destroy(struct cs_graphs *graphs)
+{
+	if (!graphs)
+		return;
+	for (size_t set = 0; set < SETS; set++) {
+		for (size_t way = 0; way < WAYS; way++)
+			free(graphs->table[set][way].labels);
+	}
+	free(graphs);
+}
+
+struct cs_graph *
+cs_graphs_find(struct cs_graphs *graphs, uint32_t graph_id)
+{
+	struct cs_graph *set = graphs->table[graph_id % SETS];
+
+	for (size_t way = 0; graph_id && way < WAYS; way++) {
+		if (set[way].graph_id == graph_id)
+			return &set[way];
+	}
+	return NULL;
+}
+
+struct cs_graph *
+cs_graphs_get(struct cs_graphs *graphs, uint32_t graph_id, uint64_t now_ns)
+{
+	struct cs_graph *graph = cs_graphs_find(graphs, graph_id);
+	struct cs_graph *set = graphs->table[graph_id % SETS];
+
+	if (!graph) {
+		graph = &set[0];
+		for (size_t way = 1; way < WAYS; way++) {
+			if (set[way].used_ns < graph->used_ns)
+				graph = &set[way];
+		}
+		graphs->label_sum -= graph->label_count;
+		free(graph->labels);
+		memset(graph, 0, sizeof(*graph));
+		graph->graph_id = graph_id;
+	}
+	graph->used_ns = now_ns;
+	return graph;
+}
+
+static void
+note_labels(struct cs_graphs *graphs, struct cs_graph *graph, const struct cs_unit *unit)
+{
+	uint32_t count = unit->step.collectives;
+	uint32_t *labels;
+
+	if (count <= graph->label_count || graphs->label_sum + count - graph->label_count > LABELS_MAX)
+		return;
+	labels = reallocarray(graph->labels, count, sizeof(*labels));
+	if (!labels)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		labels[i] = unit->items[i].label_id;
+	graphs->label_sum += count - graph->label_count;
+	graph->labels = labels;
+	graph->label_count = count;
+}
+
+static void
+note_pass(struct cs_passes *passes, const struct cs_unit *unit, uint64_t bytes)
+{
+	uint32_t count = unit->step.collectives;
+
+	if (count > passes->collectives + passes->collectives / 2)
+		*passes = (struct cs_passes){.collectives = count};
+	if (count == 0)
+		return;
+	if (count <= passes->collectives / SMALL_SHARE) {
+		passes->small++;
+		return;
+	}
+	if (count > passes->collectives)
+		passes->collectives = count;
+	passes->large++;
+	if (!unit->piece) {
+		passes->large_whole++;
+		passes->bytes = bytes;
+	}
+}
+
+void
+cs_graphs_note(struct cs_graphs *graphs, const struct cs_unit *unit, uint64_t bytes)
+{
+	if (unit->kind != CS_UNIT_LAUNCH)
+		return;
+	note_pass(&graphs->passes, unit, bytes);
+	if (unit->step.graph_id && !unit->piece && !unit->split) {
+		struct cs_graph *graph = cs_graphs_get(graphs, unit->step.graph_id, unit->step.end_ns);
+
+		if (unit->step.collectives > graph->collectives)
+			graph->collectives = unit->step.collectives;
+		if (bytes)
+			graph->bytes = bytes;
+		note_labels(graphs, graph, unit);
+	}
+}
+
+const struct cs_passes *
+cs_graphs_passes(const struct cs_graphs *graphs)
+{
+	return &graphs->passes;
+}

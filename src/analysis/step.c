@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graphs.h"
+#include "host.h"
+#include "rules.h"
+
+static bool
+is_ready(const struct cs_unit *unit)
+{
+	return unit->closed && unit->open_items == 0;
+}
+
+static bool
+is_piece(struct cs_lane *lane, const struct cs_unit *unit)
+{
+	if (unit->split || unit->continues)
+		return false;
+	if (unit->kind == CS_UNIT_LAUNCH)
+		return unit->step.collectives <= CS_PIECE_COLLECTIVES_MAX;
+	if (unit->kind == CS_UNIT_LIGHT) {
+		const struct cs_graph *graph = cs_graphs_find(lane->graphs, unit->step.graph_id);
+
+		return graph && graph->piece;
+	}
+	return false;
+}
+
+/* A graph comes once in a step: when it comes again, the next step has begun. */
+static bool
+was_in_run(struct cs_lane *lane, const struct cs_unit *unit)
+{
+	const struct cs_graph *graph = cs_graphs_find(lane->graphs, unit->step.graph_id);
+
+	return graph && graph->run_id == lane->run_id;
+}
+
+static bool
+shares_range(const struct cs_lane *lane, const struct cs_unit *a, const struct cs_unit *b)
+{
+	const struct cs_source *source = lane->source;
+	const struct cs_rules *rules = source->analysis->rules;
+	struct cs_host_range ranges_a[CS_HOST_RANGES_MAX], ranges_b[CS_HOST_RANGES_MAX];
+	size_t count_a, count_b;
+
+	if (!rules || !cs_rules_merge(rules))
+		return false;
+	count_a = cs_host_ranges(source->host, &a->step, ranges_a);
+	count_b = cs_host_ranges(source->host, &b->step, ranges_b);
+	for (size_t i = 0; i < count_a; i++) {
+		for (size_t k = 0; k < count_b; k++) {
+			if (ranges_a[i].start_ns == ranges_b[k].start_ns &&
+				ranges_a[i].name_id == ranges_b[k].name_id &&
+				cs_rules_merges(rules,
+					cs_dictionary_borrow_name(source->dictionary, ranges_a[i].name_id)))
+				return true;
+		}
+	}
+	return false;
+}
+
+static uint32_t
+count_run_items(const struct cs_lane *lane)
+{
+	uint32_t sum = 0;
+
+	for (const struct cs_unit *unit = lane->run.first; unit; unit = unit->next)
+		sum += unit->step.collectives;
+	return sum;
+}
+
+/* Is the unit, which follows the run, still the same step? */
+static bool
+joins(struct cs_lane *lane, const struct cs_unit *unit)
+{
+	const struct cs_unit *first = lane->run.first;
+
+	if (unit->step.collectives + count_run_items(lane) > CS_STEP_ITEMS_MAX)
+		return false;
+	if (unit->continues)
+		return unit->step.collectives == 0;
+	if (shares_range(lane, first, unit)) {
+		lane->run_ranged = true;
+		return true;
+	}
+	if (unit->idle_ns > CS_MERGE_GAP_NS)
+		return false;
+	if (unit->kind == CS_UNIT_EAGER)
+		return lane->run.last->kind == CS_UNIT_LAUNCH && first->kind == CS_UNIT_LAUNCH &&
+		       unit->step.collectives <= CS_TAIL_COLLECTIVES_MAX;
+	return unit->kind == first->kind && is_piece(lane, first) && is_piece(lane, unit) &&
+	       !was_in_run(lane, unit);
+}
+
+static void
+append_to_run(struct cs_lane *lane, struct cs_unit *unit)
+{
+	if (!lane->run.first && lane->marker_name) {
+		if (unit->step.start_ns - lane->marker_ns < CS_MARKER_WAIT_NS) {
+			unit->name_before = lane->marker_name;
+			unit->phase_before = lane->marker_phase;
+		}
+		lane->marker_name = 0;
+	}
+	if (unit->kind != CS_UNIT_EAGER) {
+		lane->run_launches += !unit->continues;
+		if (unit->step.graph_id)
+			cs_graphs_get(lane->graphs, unit->step.graph_id, unit->step.end_ns)->run_id =
+				lane->run_id;
+	}
+	cs_unit_list_append(&lane->run, unit);
+}
+
+static void
+put_step(struct cs_lane *lane, struct cs_unit *unit)
+{
+	lane->source->analysis->waiting_items += unit->step.collectives + 1;
+	cs_unit_list_append(&lane->steps, unit);
+	cs_group_enter(unit);
+}
+
+static void
+finish_step(struct cs_lane *lane, struct cs_unit *unit)
+{
+	uint8_t first, rest, rule;
+	uint32_t at = cs_phase_split(unit, &first, &rest, &rule);
+	struct cs_unit *second = at ? cs_unit_cut(unit, at) : NULL;
+
+	if (!second) {
+		cs_phase_decide(unit);
+		put_step(lane, unit);
+		return;
+	}
+	unit->step.phase = first;
+	second->step.phase = rest;
+	unit->step.phase_rule = second->step.phase_rule = rule;
+	put_step(lane, unit);
+	put_step(lane, second);
+}
+
+static void
+note_piece(struct cs_lane *lane, const struct cs_unit *unit)
+{
+	if (unit->kind == CS_UNIT_LAUNCH && unit->step.launches == 1 && unit->step.graph_id &&
+		is_piece(lane, unit))
+		cs_graphs_get(lane->graphs, unit->step.graph_id, unit->step.end_ns)->piece = true;
+}
+
+/* Takes the run apart into steps: the whole run when `whole`, else each launch with the eager collectives
+ * that follow. */
+static void
+end_run(struct cs_lane *lane, bool whole)
+{
+	struct cs_unit *step = cs_unit_list_pop(&lane->run);
+
+	while (step) {
+		struct cs_unit *next = cs_unit_list_pop(&lane->run);
+		bool joined = next && (whole || next->continues || next->kind == CS_UNIT_EAGER);
+		uint8_t phase_after = next ? next->phase_after : CS_PHASE_UNKNOWN;
+		uint32_t name_after = next ? next->name_after : 0;
+
+		if (whole && next) {
+			step->piece = true;
+			note_piece(lane, step);
+			note_piece(lane, next);
+		}
+		if (joined && cs_unit_absorb(step, next) == 0) {
+			step->phase_after = phase_after;
+			step->name_after = name_after;
+			continue;
+		}
+		finish_step(lane, step);
+		step = next;
+	}
+	lane->run_id++;
+	lane->run_launches = 0;
+	lane->run_ranged = false;
+}
+
+static void
+close_run(struct cs_lane *lane)
+{
+	if (lane->run.first)
+		end_run(lane, lane->run_ranged || lane->run_launches >= CS_PIECEWISE_MIN);
+}
+
+static void
+take_boundary(struct cs_lane *lane, struct cs_unit *marker)
+{
+	struct cs_unit *last = lane->run.last;
+
+	if (last && marker->step.start_ns < last->step.end_ns + CS_MARKER_WAIT_NS && !last->name_after) {
+		last->name_after = marker->name_before;
+		last->phase_after = marker->phase_after;
+	}
+	close_run(lane);
+	lane->marker_name = marker->name_before;
+	lane->marker_phase = marker->phase_before;
+	lane->marker_ns = marker->step.end_ns;
+	cs_unit_give(marker);
+}
+
+static void
+take_unit(struct cs_lane *lane, struct cs_unit *unit)
+{
+	if (lane->run.last && lane->run.last->activity_after_ns == UINT64_MAX)
+		lane->run.last->activity_after_ns = unit->step.start_ns;
+	if (unit->kind == CS_UNIT_MARKER) {
+		take_boundary(lane, unit);
+		return;
+	}
+	if (lane->run.first && !joins(lane, unit))
+		close_run(lane);
+	append_to_run(lane, unit);
+}
+
+static void
+move_watermark(struct cs_lane *lane, uint64_t frontier_ns)
+{
+	lane->watermark_ns = frontier_ns;
+	if (lane->units.first && lane->units.first->step.start_ns < lane->watermark_ns)
+		lane->watermark_ns = lane->units.first->step.start_ns;
+	if (lane->run.first && lane->run.first->step.start_ns < lane->watermark_ns)
+		lane->watermark_ns = lane->run.first->step.start_ns;
+}
+
+void
+cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns)
+{
+	while (lane->units.first && is_ready(lane->units.first))
+		take_unit(lane, cs_unit_list_pop(&lane->units));
+	if (lane->run.last && frontier_ns > lane->run.last->step.end_ns &&
+		frontier_ns - lane->run.last->step.end_ns > CS_MARKER_WAIT_NS)
+		close_run(lane);
+	move_watermark(lane, frontier_ns);
+}
