@@ -48,6 +48,9 @@ load_counts(const struct cs_segment_reader *reader, struct counts *counts)
 		result = load_count(reader, CS_SECTION_GPU, known->gpu_count, &counts->gpus);
 	if (result == 0)
 		result = load_count(reader, CS_SECTION_NAME, known->name_count, &counts->names);
+	/* "No name" and "no label" are there from the start: an id of 0 resolves too. */
+	if (result == 0 && (counts->names == 0 || counts->labels == 0))
+		result = -EBADMSG;
 	return result;
 }
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -115,12 +114,24 @@ check_remains(const char *path)
 }
 
 static void
+wait_for_head(const char *path, uint64_t records)
+{
+	const struct cs_ring_head *head;
+	struct fixture_raw raw;
+
+	fixture_map(path, &raw);
+	head = fixture_section(&raw, CS_SECTION_RING);
+	while (atomic_load(&head->head) < records)
+		usleep(50);
+	fixture_unmap(&raw);
+}
+
+static void
 test_killed(void **state)
 {
 	const struct fixture *fixture = *state;
 
 	for (unsigned int round = 0; round < 20; round++) {
-		struct timespec pause = {.tv_nsec = 1000000 + round * 300000};
 		char path[FIXTURE_PATH_BYTES];
 		int ready[2];
 		char byte;
@@ -131,12 +142,13 @@ test_killed(void **state)
 		if (child == 0)
 			run_until_killed(fixture->directory, ready[1]);
 		assert_int_equal(read(ready[0], &byte, 1), 1);
-		nanosleep(&pause, NULL);
+		fixture_only_path(fixture, path, sizeof(path));
+		/* From the first records to several laps later. */
+		wait_for_head(path, 10 + round * round * 500);
 		assert_int_equal(kill(child, SIGKILL), 0);
 		assert_int_equal(fixture_wait(child), -1);
 		close(ready[0]);
 		close(ready[1]);
-		fixture_only_path(fixture, path, sizeof(path));
 		check_remains(path);
 		unlink(path);
 	}
