@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan: when every operation of every rank runs. Each rank computes it for all, from the same seed, so
+ * that processes that never speak to each other agree on when the last one arrives at a collective.
+ *
+ * Streams: items follow each other on the main stream; what runs beside an item starts with it on the second
+ * one. A collective begins on a rank when that rank arrives and ends on all ranks of the group at once, its
+ * transfer time after the last arrival.
+ */
+#include "scenario.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL_GAP_NS 1000U  /* between two kernels of a stream, as seen on an H200 inside graphs */
+#define LAUNCH_GAP_NS 20000U /* between two launches of a step */
+
+/* Uniform in [0, limit]; the same for the same place in the scenario. */
+static uint64_t
+draw(const struct scenario_plan *plan, uint64_t launch, uint64_t item, uint64_t rank, uint64_t limit)
+{
+	uint64_t x = plan->scenario->seed + 0x9e3779b97f4a7c15U * (plan->step * 4096 + launch);
+
+	x += 0xbf58476d1ce4e5b9U * (item * 64 + rank + 1);
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+	x ^= x >> 31;
+	return limit ? x % (limit + 1) : 0;
+}
+
+static uint64_t
+op_duration(const struct scenario_plan *plan, const struct scenario_op *op, uint64_t launch, uint64_t item,
+	uint64_t rank, bool contended)
+{
+	return (contended ? op->contended_ns : op->base_ns) + draw(plan, launch, item, rank, op->jitter_ns);
+}
+
+static uint64_t
+lateness(const struct scenario_plan *plan, uint32_t rank)
+{
+	const struct scenario_rank *who = &plan->scenario->rank[rank];
+	int64_t late_ns = (int64_t)who->late_ns + who->late_growth_ns * (int64_t)plan->step;
+
+	return late_ns > 0 ? (uint64_t)late_ns : 0;
+}
+
+/* Spans of one operation on all ranks, given when each may begin. Collectives are matched within a group. */
+static void
+place(const struct scenario_plan *plan, const struct scenario_op *op, uint64_t launch, uint64_t item,
+	bool contended, const uint64_t *begin_ns, struct scenario_planned *placed)
+{
+	const struct scenario *scenario = plan->scenario;
+	uint32_t r, first, last;
+
+	for (r = 0; r < scenario->ranks; r++) {
+		placed[r].span.start_ns = begin_ns[r];
+		if (op->type == SCENARIO_COLLECTIVE)
+			placed[r].span.start_ns += lateness(plan, r);
+		else
+			placed[r].span.end_ns =
+				begin_ns[r] + op_duration(plan, op, launch, item, r, contended);
+	}
+	for (first = 0; op->type == SCENARIO_COLLECTIVE && first < scenario->ranks;
+		first += scenario->group) {
+		last = first;
+		for (r = first; r < first + scenario->group; r++)
+			if (placed[r].span.start_ns > placed[last].span.start_ns)
+				last = r;
+		for (r = first; r < first + scenario->group; r++) {
+			placed[r].ready_ns = placed[last].span.start_ns;
+			placed[r].last_rank = last - first;
+			placed[r].span.end_ns =
+				placed[r].ready_ns +
+				op_duration(plan, op, launch, item, SCENARIO_RANKS_MAX + first, contended);
+		}
+	}
+}
+
+static void
+keep(struct scenario_launch *launch, const struct scenario_planned *planned, uint32_t op, bool beside)
+{
+	struct scenario_planned *own = &launch->planned[launch->count];
+
+	*own = *planned;
+	own->op = op;
+	own->beside = beside;
+	if (launch->count == 0 || own->span.start_ns < launch->start_ns)
+		launch->start_ns = own->span.start_ns;
+	launch->count++;
+}
+
+static void
+plan_launch(struct scenario_plan *plan, uint64_t ordinal, struct scenario_launch *launch)
+{
+	const struct scenario *scenario = plan->scenario;
+	const struct scenario_sequence *sequence = &scenario->sequences[launch->sequence];
+	struct scenario_planned placed[SCENARIO_RANKS_MAX];
+	uint64_t beside_ns[SCENARIO_RANKS_MAX] = {0};
+	uint64_t begin_ns[SCENARIO_RANKS_MAX];
+	const struct scenario_item *item;
+	uint32_t i, r;
+
+	launch->count = 0;
+	for (i = 0; i < sequence->count; i++) {
+		item = &sequence->items[i];
+		if (item->beside >= 0) {
+			for (r = 0; r < scenario->ranks; r++)
+				begin_ns[r] =
+					beside_ns[r] > plan->cursor_ns[r] ? beside_ns[r] : plan->cursor_ns[r];
+			memset(placed, 0, sizeof(placed));
+			place(plan, &scenario->ops[item->beside], ordinal, (1U << 24) + i, true, begin_ns,
+				placed);
+			for (r = 0; r < scenario->ranks; r++)
+				beside_ns[r] = placed[r].span.end_ns + KERNEL_GAP_NS;
+			keep(launch, &placed[plan->rank], (uint32_t)item->beside, true);
+		}
+		memset(placed, 0, sizeof(placed));
+		place(plan, &scenario->ops[item->op], ordinal, i, item->beside >= 0, plan->cursor_ns, placed);
+		for (r = 0; r < scenario->ranks; r++)
+			plan->cursor_ns[r] = placed[r].span.end_ns + KERNEL_GAP_NS;
+		keep(launch, &placed[plan->rank], item->op, false);
+	}
+	/* The streams join at the end of a launch. */
+	for (r = 0; r < scenario->ranks; r++) {
+		if (beside_ns[r] > plan->cursor_ns[r])
+			plan->cursor_ns[r] = beside_ns[r];
+		plan->cursor_ns[r] += LAUNCH_GAP_NS;
+	}
+}
+
+bool
+scenario_plan_open(
+	struct scenario_plan *plan, const struct scenario *scenario, uint32_t rank, uint64_t epoch_ns)
+{
+	uint32_t entry, times, at = 0;
+
+	memset(plan, 0, sizeof(*plan));
+	plan->scenario = scenario;
+	plan->rank = rank;
+	plan->epoch_ns = epoch_ns;
+	plan->launches = calloc(scenario->launches, sizeof(*plan->launches));
+	if (!plan->launches)
+		return false;
+	for (entry = 0; entry < scenario->entry_count; entry++) {
+		for (times = 0; times < scenario->entries[entry].times; times++, at++) {
+			plan->launches[at].sequence = scenario->entries[entry].sequence;
+			plan->launches[at].planned =
+				calloc(scenario->sequences[plan->launches[at].sequence].operations,
+					sizeof(struct scenario_planned));
+			if (!plan->launches[at].planned)
+				return false;
+		}
+	}
+	return true;
+}
+
+void
+scenario_plan_step(struct scenario_plan *plan)
+{
+	uint64_t due_ns = plan->epoch_ns + plan->step * plan->scenario->period_ns;
+	uint32_t i;
+
+	for (i = 0; i < plan->scenario->ranks; i++)
+		if (plan->cursor_ns[i] < due_ns)
+			plan->cursor_ns[i] = due_ns;
+	for (i = 0; i < plan->scenario->launches; i++)
+		plan_launch(plan, i, &plan->launches[i]);
+	plan->step++;
+}
+
+void
+scenario_plan_close(struct scenario_plan *plan)
+{
+	uint32_t i;
+
+	for (i = 0; plan->launches && i < plan->scenario->launches; i++)
+		free(plan->launches[i].planned);
+	free(plan->launches);
+	plan->launches = NULL;
+}
