@@ -2,13 +2,11 @@
 #include "announce.h"
 
 #include "collective.h"
+#include "thread_slot.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Threads that call NCCL: one per GPU and stream in the engines, plus capture threads. */
 #define CS_ANNOUNCE_THREADS 128U
@@ -32,7 +30,7 @@ struct grouped {
 };
 
 struct thread_state {
-	_Atomic uint32_t owner; /* thread id, 0 free */
+	struct cs_thread_slot slot;
 	uint32_t depth;
 	uint32_t launch_comm; /* of the launch that comes now */
 	bool launch_known;
@@ -51,7 +49,6 @@ struct thread_state {
 };
 
 static struct thread_state states[CS_ANNOUNCE_THREADS];
-/* Eight bytes of static TLS: with the dynamic model the first access of each thread would allocate. */
 static __thread struct thread_state *own __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint64_t dropped;
@@ -59,46 +56,14 @@ static _Atomic int nccl_version;
 static char nccl_version_text[32];
 static void (*_Atomic amend_launch)(uint64_t key, const struct cs_label *facts, uint32_t sequence);
 
-static bool
-thread_is_gone(uint32_t thread_id)
-{
-	int saved = errno;
-	bool gone = syscall(SYS_tgkill, getpid(), (pid_t)thread_id, 0) != 0 && errno == ESRCH;
-
-	errno = saved;
-	return gone;
-}
-
-static bool
-state_claim(struct thread_state *state, uint32_t expected, uint32_t thread_id)
-{
-	if (!atomic_compare_exchange_strong(&state->owner, &expected, thread_id))
-		return false;
-	memset((char *)state + sizeof(state->owner), 0, sizeof(*state) - sizeof(state->owner));
-	own = state;
-	return true;
-}
-
-/* First announcement of a thread, the only place with system calls. States of threads that ended are taken
- * over, since a destructor per thread would need a pthread key, which may allocate. NULL: more threads than
- * states. */
+/* NULL: more threads than states. */
 static struct thread_state *
 state_find(void)
 {
-	uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
-
-	for (uint32_t i = 0; i < CS_ANNOUNCE_THREADS; i++)
-		if (atomic_load_explicit(&states[i].owner, memory_order_relaxed) == 0 &&
-			state_claim(&states[i], 0, thread_id))
-			return own;
-	for (uint32_t i = 0; i < CS_ANNOUNCE_THREADS; i++) {
-		uint32_t owner = atomic_load_explicit(&states[i].owner, memory_order_relaxed);
-
-		if (thread_is_gone(owner) && state_claim(&states[i], owner, thread_id))
-			return own;
-	}
-	atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
-	return NULL;
+	own = cs_thread_slot_claim(states, sizeof(states[0]), CS_ANNOUNCE_THREADS);
+	if (own == NULL)
+		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+	return own;
 }
 
 static inline struct thread_state *

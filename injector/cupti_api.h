@@ -54,6 +54,11 @@ struct cs_cupti_api {
 	CUresult (*device_total_memory)(size_t *bytes, CUdevice device);
 	/* optional, CUDA 12.4: parameter layout; looks into the module's own tables, starts no work */
 	CUresult (*function_get_parameter)(CUfunction function, size_t index, size_t *offset, size_t *bytes);
+	/* optional, CUDA 12.4: the same for the CUkernel handles that the runtime launches as CUfunction;
+	 * measured on CUDA 13.0: cuFuncGetParamInfo answers CUDA_ERROR_INVALID_HANDLE to those */
+	CUresult (*kernel_get_parameter)(CUkernel kernel, size_t index, size_t *offset, size_t *bytes);
+	CUresult (*function_get_name)(const char **name, CUfunction function); /* optional, 12.3 */
+	CUresult (*kernel_get_name)(const char **name, CUkernel kernel);       /* optional, 12.3 */
 };
 
 /*

@@ -36,6 +36,10 @@ uint64_t cs_labels_mapped_bytes(void);
  * CONTEXT_CREATED. */
 int cs_labels_enable(CUpti_SubscriberHandle subscriber, bool enable, CUptiResult *failure);
 
+/* Which GPU (index in the segment's table) a context, by CUPTI's id, is on: goes into HOST_LAUNCH records.
+ * Launches in a context that nobody has told of get none. Any thread; host-safe. */
+void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);
+
 /* Callbacks, dispatched by injector/subscription.c. Application threads; host-safe: no allocation, no lock,
  * no system call; errno is kept by the dispatcher. */
 void cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
