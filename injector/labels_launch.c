@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Driver calls: launches, and the calls that make or change kernel nodes. At enter the kernel is classified
+ * and its parameters are read (they are valid only there); where the label goes is known at exit.
+ */
+#include "labels_private.h"
+
+#include "announce.h"
+#include "clock.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Words of a launch's `extra` array that are looked at: two pairs and the end. */
+#define EXTRA_WORDS_MAX 8U
+
+static _Thread_local struct cs_call this_call;
+
+struct cs_call *
+cs_call_borrow(void)
+{
+	return &this_call;
+}
+
+struct cs_call *
+cs_call_current(const struct cs_labels *labels, enum cs_call_kind kind)
+{
+	struct cs_call *call = &this_call;
+
+	if (call->kind != kind || call->epoch != atomic_load_explicit(&labels->epoch, memory_order_relaxed))
+		return NULL;
+	return call;
+}
+
+/* A kernel with its parameters, whichever call it comes in. */
+struct kernel_request {
+	const void *handle; /* NULL: no kernel */
+	void **kernel_params;
+	void **extra;
+	uint32_t grid[3];
+	uint32_t block[3];
+};
+
+#define REQUEST(from, kernel, extra_words)                                                                   \
+	((struct kernel_request){(const void *)(kernel), (from)->kernelParams, (extra_words),                \
+		{(from)->gridDimX, (from)->gridDimY, (from)->gridDimZ},                                      \
+		{(from)->blockDimX, (from)->blockDimY, (from)->blockDimZ}})
+
+/* -- label
+ * --------------------------------------------------------------------------------------------------- */
+
+static uint64_t
+pack(uint32_t label_id, const struct cs_label *label, int decoded, uint32_t sequence)
+{
+	uint64_t filed = CS_FILED | label_id | (uint64_t)sequence << 32;
+	unsigned int reason = 0;
+
+	if (label->flags & CS_LABEL_FUSED)
+		filed |= CS_FILED_FUSED;
+	if (label->flags & CS_LABEL_PART)
+		filed |= CS_FILED_PART;
+	else if (label_id == 0)
+		reason = 1 + CS_UNLABELLED_LEDGER_FULL;
+	else if (label->bytes == CS_BYTES_UNKNOWN)
+		reason = 1 + (decoded == -EINVAL ? CS_UNLABELLED_CHECK_FAILED : CS_UNLABELLED_NO_RULE);
+	return filed | (uint64_t)reason << 19;
+}
+
+static void
+read_extra(void **extra, struct cs_launch *launch)
+{
+	const void *buffer = NULL;
+	const size_t *bytes = NULL;
+
+	for (unsigned int i = 0; i + 1 < EXTRA_WORDS_MAX && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+		if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[i + 1];
+		else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			bytes = extra[i + 1];
+		else
+			return;
+	}
+	if (buffer && bytes) {
+		launch->extra_buffer = buffer;
+		launch->extra_bytes = *bytes;
+	}
+}
+
+static bool
+is_nccl(const struct cs_function *function)
+{
+	return function->match.impl == CS_IMPL_NCCL || function->match.impl == CS_IMPL_NCCL_SYMMETRIC;
+}
+
+static uint64_t
+read_label(struct cs_labels *labels, const struct cs_function *function, const struct kernel_request *request)
+{
+	struct cs_label label = {
+		.rank = CS_RANK_UNKNOWN, .world = CS_RANK_UNKNOWN, .bytes = CS_BYTES_UNKNOWN};
+	struct cs_launch launch = {
+		.kernel_params = request->kernel_params,
+		.param_count = function->param_count,
+		.param_offsets = function->param_offsets,
+		.param_bytes = function->param_bytes,
+		.grid = {request->grid[0], request->grid[1], request->grid[2]},
+		.block = {request->block[0], request->block[1], request->block[2]},
+	};
+	uint32_t sequence = 0;
+	int decoded;
+
+	if (!request->kernel_params && request->extra)
+		read_extra(request->extra, &launch);
+	if (is_nccl(function))
+		launch.nccl_version = cs_announce_nccl_version_number();
+	decoded = cs_catalog_decode(&function->match, &launch, &label);
+	label.name_id = function->name_id;
+	if (is_nccl(function))
+		cs_announce_take(&label, &sequence);
+	return pack(cs_segment_writer_label(labels->writer, &label), &label, decoded, sequence);
+}
+
+void
+cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
+{
+	struct cs_labels *labels = cs_labels_borrow();
+	const struct cs_label *known;
+	struct cs_label label;
+	uint64_t filed = 0, better;
+	bool found;
+
+	if (!labels || key == 0)
+		return;
+	found = key & CS_KEY_EAGER ? cs_eager_find(&labels->eager, (uint32_t)key, &filed)
+				   : cs_ledger_find(labels->ledger, key, &filed);
+	known = found ? cs_segment_writer_borrow_label(labels->writer, cs_filed_label(filed)) : NULL;
+	if (!known || cs_filed_label(filed) == 0)
+		return;
+	label = *known;
+	better = filed;
+	if (cs_announce_complete(&label, facts)) {
+		uint32_t label_id = cs_segment_writer_label(labels->writer, &label);
+		int was = cs_filed_reason(filed) == 1 + CS_UNLABELLED_CHECK_FAILED ? -EINVAL : -ENODATA;
+
+		if (label_id == 0)
+			return;
+		better = pack(label_id, &label, was, 0) | (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
+	}
+	if (sequence != 0 && (filed & CS_FILED_SEQUENCE) == 0)
+		better |= (uint64_t)sequence << 32;
+	if (better == filed)
+		return;
+	if (key & CS_KEY_EAGER)
+		cs_eager_replace(&labels->eager, (uint32_t)key, better);
+	else
+		cs_ledger_replace(labels->ledger, key, better);
+}
+
+/* -- enter
+ * --------------------------------------------------------------------------------------------------- */
+
+static void
+begin(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_CallbackData *data)
+{
+	struct cs_call *call = &this_call;
+
+	call->kind = (uint8_t)kind;
+	call->collective = false;
+	call->nccl = false;
+	call->node_seen = false;
+	call->epoch = atomic_load_explicit(&labels->epoch, memory_order_relaxed);
+	call->correlation_id = data->correlationId;
+	call->filed = 0;
+	call->node_id = 0;
+}
+
+/* ordinary_matters: the call can take a label away. */
+static void
+begin_kernel(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_CallbackData *data,
+	const struct kernel_request *request, bool ordinary_matters)
+{
+	struct cs_call *call = &this_call;
+	const struct cs_function *function = NULL;
+	struct cs_function scratch;
+
+	if (request->handle) {
+		call->asking = true;
+		function = cs_function_cache_get(
+			&labels->functions, request->handle, data->symbolName, &scratch);
+		call->asking = false;
+	}
+	if (!function && !ordinary_matters)
+		return;
+	begin(labels, kind, data);
+	if (!function)
+		return;
+	call->collective = true;
+	call->nccl = is_nccl(function);
+	call->filed = read_label(labels, function, request);
+	call->start_ns = cs_clock_realtime_ns();
+}
+
+static struct kernel_request
+node_request(const CUgraphNodeParams *params)
+{
+	struct kernel_request none = {0};
+
+	if (!params || params->type != CU_GRAPH_NODE_TYPE_KERNEL)
+		return none;
+	return REQUEST(&params->kernel,
+		params->kernel.func ? (const void *)params->kernel.func : (const void *)params->kernel.kern,
+		params->kernel.extra);
+}
+
+static struct kernel_request
+node_request_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+	struct kernel_request none = {0};
+
+	return params ? REQUEST(params, params->func, params->extra) : none;
+}
+
+static struct kernel_request
+node_request_v2(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	struct kernel_request none = {0};
+
+	if (!params)
+		return none;
+	return REQUEST(params, params->func ? (const void *)params->func : (const void *)params->kern,
+		params->extra);
+}
+
+/* Calls on nodes; `params` is the call's parameter struct. false: none of them. */
+static bool
+enter_node_call(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	const void *params = data->functionParams;
+	enum cs_call_kind kind = CS_CALL_ADD_NODE;
+	struct kernel_request request = {0};
+
+	switch (cbid) {
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphAddKernelNode:
+		request = node_request_v1(((const cuGraphAddKernelNode_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphAddKernelNode_v2:
+		request = node_request_v2(((const cuGraphAddKernelNode_v2_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode:
+		request = node_request(((const cuGraphAddNode_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2:
+		request = node_request(((const cuGraphAddNode_v2_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphKernelNodeSetParams:
+		kind = CS_CALL_SET_NODE;
+		request = node_request_v1(((const cuGraphKernelNodeSetParams_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphKernelNodeSetParams_v2:
+		kind = CS_CALL_SET_NODE;
+		request = node_request_v2(((const cuGraphKernelNodeSetParams_v2_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetParams:
+		kind = CS_CALL_SET_NODE;
+		request = node_request(((const cuGraphNodeSetParams_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams:
+		kind = CS_CALL_SET_EXEC;
+		request =
+			node_request_v1(((const cuGraphExecKernelNodeSetParams_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2:
+		kind = CS_CALL_SET_EXEC;
+		request = node_request_v2(
+			((const cuGraphExecKernelNodeSetParams_v2_params *)params)->nodeParams);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams:
+		kind = CS_CALL_SET_EXEC;
+		request = node_request(((const cuGraphExecNodeSetParams_params *)params)->nodeParams);
+		break;
+	default:
+		return false;
+	}
+	if (request.handle)
+		begin_kernel(labels, kind, data, &request, kind != CS_CALL_ADD_NODE);
+	return true;
+}
+
+static void
+enter_other(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	switch (cbid) {
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
+		begin(labels, CS_CALL_GRAPH_LAUNCH, data);
+		this_call.start_ns = cs_clock_realtime_ns();
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz:
+		/* What an instantiation that was not seen to its end left behind goes first. */
+		this_call.root_graph = 0;
+		cs_labels_finish_instantiate(labels, &this_call);
+		begin(labels, CS_CALL_INSTANTIATE, data);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
+		begin(labels, CS_CALL_UPDATE_EXEC, data);
+		break;
+	default:
+		enter_node_call(labels, cbid, data);
+		break;
+	}
+}
+
+/* -- exit
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void
+append_host_launch(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data,
+	uint32_t graph_id)
+{
+	struct cs_call *self = &this_call;
+	uint32_t context = atomic_load_explicit(
+		&labels->contexts[data->contextUid % CS_LABELS_CONTEXTS], memory_order_relaxed);
+	struct cs_record record = {
+		.type = CS_RECORD_HOST_LAUNCH,
+		.ref = cs_filed_label(call->filed),
+		.start_ns = call->start_ns,
+		.end_ns = cs_clock_realtime_ns(),
+		.correlation_id = call->correlation_id,
+		.graph_id = graph_id,
+	};
+
+	if (context == 0 || context >> 8 != data->contextUid)
+		return;
+	if (self->thread_id == 0)
+		self->thread_id = (uint32_t)syscall(SYS_gettid);
+	record.gpu = (uint8_t)((context & 0xff) - 1);
+	record.value = self->thread_id;
+	if (record.end_ns < record.start_ns)
+		record.end_ns = record.start_ns; /* the clock was set back in between */
+	cs_segment_writer_append(labels->writer, &record);
+}
+
+static void
+finish_launch(
+	struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data, bool succeeded)
+{
+	uint64_t key = 0;
+
+	if (call->node_seen) {
+		key = call->node_id;
+	} else if (succeeded && call->kind == CS_CALL_LAUNCH) {
+		key = CS_KEY_EAGER | call->correlation_id;
+		cs_eager_put(&labels->eager, call->correlation_id, call->filed);
+		atomic_fetch_add_explicit(&labels->eager_collectives, 1, memory_order_relaxed);
+		append_host_launch(labels, call, data, 0);
+	}
+	if (call->nccl)
+		cs_announce_bind(key);
+}
+
+static void
+finish_graph_launch(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data)
+{
+	/* The _ptsz variant has the same layout. */
+	const cuGraphLaunch_params *params = data->functionParams;
+	uint32_t graph_id = 0;
+
+	atomic_fetch_add_explicit(&labels->status->graph_launches, 1, memory_order_relaxed);
+	if (labels->cupti->get_graph_exec_id)
+		labels->cupti->get_graph_exec_id(params->hGraph, &graph_id);
+	append_host_launch(labels, call, data, graph_id);
+}
+
+static void
+finish_node_call(
+	struct cs_labels *labels, CUpti_CallbackId cbid, const struct cs_call *call, const void *params)
+{
+	/* Structs of one call's versions begin alike. */
+	switch (cbid) {
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphKernelNodeSetParams:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphKernelNodeSetParams_v2:
+		cs_labels_finish_set_node(
+			labels, call, ((const cuGraphKernelNodeSetParams_v2_params *)params)->hNode);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetParams:
+		cs_labels_finish_set_node(labels, call, ((const cuGraphNodeSetParams_params *)params)->hNode);
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2: {
+		const cuGraphExecKernelNodeSetParams_v2_params *set = params;
+
+		cs_labels_finish_set_exec(labels, call, set->hGraphExec, set->hNode);
+		break;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
+		const cuGraphExecNodeSetParams_params *set = params;
+
+		cs_labels_finish_set_exec(labels, call, set->hGraphExec, set->hNode);
+		break;
+	}
+	default:
+		break;
+	}
+}
+
+static void
+leave(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	struct cs_call *call = &this_call;
+	const CUresult *result = data->functionReturnValue;
+	bool succeeded = !result || *result == CUDA_SUCCESS;
+	struct cs_call done = *call;
+
+	call->kind = CS_CALL_NONE;
+	if (done.correlation_id != data->correlationId ||
+		done.epoch != atomic_load_explicit(&labels->epoch, memory_order_relaxed))
+		return;
+	switch (done.kind) {
+	case CS_CALL_LAUNCH:
+	case CS_CALL_ADD_NODE:
+		finish_launch(labels, &done, data, succeeded);
+		break;
+	case CS_CALL_SET_NODE:
+	case CS_CALL_SET_EXEC:
+		if (succeeded)
+			finish_node_call(labels, cbid, &done, data->functionParams);
+		break;
+	case CS_CALL_UPDATE_EXEC:
+		if (succeeded)
+			cs_labels_finish_update(labels, &done,
+				((const cuGraphExecUpdate_v2_params *)data->functionParams)->hGraphExec);
+		break;
+	case CS_CALL_INSTANTIATE:
+		if (!succeeded)
+			call->root_graph = 0;
+		cs_labels_finish_instantiate(labels, call);
+		break;
+	case CS_CALL_GRAPH_LAUNCH:
+		if (succeeded)
+			finish_graph_launch(labels, &done, data);
+		break;
+	default:
+		break;
+	}
+}
+
+/* -- dispatch
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Launches of kernels: the handle alone first, which is all that an ordinary kernel costs. false: another
+ * call. */
+static bool
+enter_launch(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	struct kernel_request request;
+
+	switch (cbid) {
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz: {
+		const cuLaunchKernel_params *params = data->functionParams;
+
+		if (cs_function_cache_ordinary(&labels->functions, params->f))
+			return true;
+		request = REQUEST(params, params->f, params->extra);
+		break;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz: {
+		const cuLaunchKernelEx_params *params = data->functionParams;
+
+		if (cs_function_cache_ordinary(&labels->functions, params->f) || !params->config)
+			return true;
+		request = (struct kernel_request){params->f, params->kernelParams, params->extra,
+			{params->config->gridDimX, params->config->gridDimY, params->config->gridDimZ},
+			{params->config->blockDimX, params->config->blockDimY, params->config->blockDimZ}};
+		break;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz: {
+		const cuLaunchCooperativeKernel_params *params = data->functionParams;
+
+		if (cs_function_cache_ordinary(&labels->functions, params->f))
+			return true;
+		request = REQUEST(params, params->f, NULL);
+		break;
+	}
+	default:
+		return false;
+	}
+	begin_kernel(labels, CS_CALL_LAUNCH, data, &request, false);
+	return true;
+}
+
+void
+cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	struct cs_labels *labels = cs_labels_borrow();
+	struct cs_call *call = &this_call;
+
+	if (!labels || call->asking || !data->functionParams)
+		return;
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		if (call->kind != CS_CALL_NONE)
+			leave(labels, cbid, data);
+		return;
+	}
+	call->kind = CS_CALL_NONE;
+	if (!enter_launch(labels, cbid, data))
+		enter_other(labels, cbid, data);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the label side share. See labels.h for what it does. */
+#ifndef CS_LABELS_PRIVATE_H
+#define CS_LABELS_PRIVATE_H
+
+#include "eager.h"
+#include "function_cache.h"
+#include "labels.h"
+#include "ledger.h"
+#include "name_cache.h"
+
+/* -- the word that is filed
+ * ---------------------------------------------------------------------------------- */
+
+/*
+ * Bits 0-15 label id, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the size is unknown
+ * (reason
+ * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the label is in doubt,
+ * 32-63 sequence number.
+ */
+#define CS_FILED          (1ULL << 16)
+#define CS_FILED_FUSED    (1ULL << 17)
+#define CS_FILED_PART     (1ULL << 18)
+#define CS_FILED_REASON   (15ULL << 19)
+#define CS_FILED_ORDINAL  (1ULL << 23)
+#define CS_FILED_DOUBT    (1ULL << 24)
+#define CS_FILED_SEQUENCE (UINT32_MAX * (1ULL << 32))
+
+static inline uint32_t
+cs_filed_label(uint64_t filed)
+{
+	return (uint32_t)filed & UINT16_MAX;
+}
+
+static inline unsigned int
+cs_filed_reason(uint64_t filed)
+{
+	return (unsigned int)(filed >> 19 & 15);
+}
+
+/* Key for announce.h: node ids as they are (their top bit is free: graph ids count from 1), correlation ids
+ * with the top bit. */
+#define CS_KEY_EAGER (1ULL << 63)
+
+/* Stands in the ledger for "labels of this executable graph are in doubt": no node has this ordinal. */
+#define CS_NODE_DOUBT UINT32_MAX
+
+/* Nodes of child graphs in an instantiation that is under way, in all threads. */
+#define CS_MOVED_NODES_MAX 2048U
+
+struct cs_moved_node {
+	_Atomic uint64_t owner; /* CS_PAIR_FREE, or the address of the owner's struct cs_call */
+	CUgraphNode node;
+	uint64_t id;
+};
+
+/* Version of CUPTI since which changes of nodes are events. */
+#define CS_VERSION_NODE_EVENTS 130000U
+
+/* Contexts whose GPU is known, by CUPTI's context id modulo this. */
+#define CS_LABELS_CONTEXTS 64U
+
+struct cs_labels {
+	const struct cs_cupti_api *cupti;
+	struct cs_segment_writer *writer;
+	struct cs_status *status;
+	const struct cs_catalog *catalog;
+	struct cs_ledger *ledger;
+	size_t mapped_bytes; /* of this block */
+	/* Counts cs_labels_enable calls: what a thread began before the last one is void. */
+	_Alignas(64) _Atomic uint32_t epoch;
+	_Atomic uint64_t last_graph_ns;
+	_Atomic uint64_t eager_collectives;
+	_Atomic uint32_t doubts;                       /* graphs under CS_NODE_DOUBT, of all time */
+	_Atomic uint32_t ledger_full;                  /* nodes that found no room, of all time */
+	_Atomic uint32_t contexts[CS_LABELS_CONTEXTS]; /* context id << 8 | GPU + 1 */
+	struct cs_moved_node moved[CS_MOVED_NODES_MAX];
+	struct cs_eager eager;
+	struct cs_function_cache functions;
+	struct cs_name_cache names;
+};
+
+/* NULL before cs_labels_init. */
+struct cs_labels *cs_labels_borrow(void);
+
+/* -- the call that this thread is in -----------------------------------------------------------------------
+ */
+
+enum cs_call_kind {
+	CS_CALL_NONE = 0,
+	CS_CALL_LAUNCH,      /* a kernel: eager, or captured into a node */
+	CS_CALL_ADD_NODE,    /* a kernel node is made by hand */
+	CS_CALL_SET_NODE,    /* a graph's kernel node gets other parameters */
+	CS_CALL_SET_EXEC,    /* an executable graph's kernel node does */
+	CS_CALL_UPDATE_EXEC, /* an executable graph takes over another graph's parameters */
+	CS_CALL_INSTANTIATE,
+	CS_CALL_GRAPH_LAUNCH
+};
+
+/* Between enter and exit of one driver call of this thread; they do not nest. */
+struct cs_call {
+	uint8_t kind; /* enum cs_call_kind */
+	bool collective;
+	bool nccl;
+	bool node_seen; /* an event named a node of this call */
+	bool asking;    /* the driver is being asked something: a callback from inside that is not the
+			   application's */
+	uint32_t epoch;
+	uint32_t correlation_id;
+	uint32_t thread_id; /* of this thread, 0 not asked yet */
+	uint64_t filed;     /* what is known of the kernel; 0: an ordinary one */
+	uint64_t node_id;   /* where it was filed last */
+	uint64_t start_ns;
+	uint32_t root_graph; /* INSTANTIATE: id of the graph that is being made, 0 not seen yet */
+	uint32_t moved_count;
+};
+
+struct cs_call *cs_call_borrow(void);
+
+/* The same if this thread is in a call of kind `kind`, else NULL. */
+struct cs_call *cs_call_current(const struct cs_labels *labels, enum cs_call_kind kind);
+
+/* -- between the files
+ * --------------------------------------------------------------------------------------- */
+
+/* Files under a node; counts. filed 0: takes away what is there. */
+void cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed);
+void cs_labels_touch_graph(struct cs_labels *labels);
+
+/* labels_graph.c */
+void cs_labels_finish_set_node(struct cs_labels *labels, const struct cs_call *call, CUgraphNode node);
+void cs_labels_finish_set_exec(
+	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, CUgraphNode node);
+void cs_labels_finish_update(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec);
+void cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call);
+
+/* labels_launch.c: announce.h's amend callback. */
+void cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence);
+
+#endif

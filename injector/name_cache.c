@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "name_cache.h"
+
+#include "pair.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct cs_kernel_name) == 64, "one cache line");
+
+void
+cs_name_cache_init(
+	struct cs_name_cache *cache, const struct cs_catalog *catalog, struct cs_segment_writer *writer)
+{
+	cache->catalog = catalog;
+	cache->writer = writer;
+}
+
+static uint32_t
+hash_name(const char *name)
+{
+	uint32_t hash = 0x811c9dc5U;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x01000193U;
+	return hash;
+}
+
+static void
+work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, struct cs_kernel_name *slot)
+{
+	struct cs_catalog_match match;
+	struct cs_label label = {
+		.rank = CS_RANK_UNKNOWN, .world = CS_RANK_UNKNOWN, .bytes = CS_BYTES_UNKNOWN};
+	const struct cs_launch nothing = {0};
+
+	cs_catalog_classify(cache->catalog, name, &match);
+	*slot = (struct cs_kernel_name){.address = name,
+		.generation = generation,
+		.hash = hash_name(name),
+		.kind = (uint8_t)match.kind,
+		.has_size_rule = match.has_size_rule};
+	memcpy(slot->prefix, name, strnlen(name, sizeof(slot->prefix)));
+	if (match.kind == CS_CATALOG_NONE)
+		return;
+	slot->name_id = (uint16_t)cs_segment_writer_name(cache->writer, name);
+	if (match.kind != CS_CATALOG_COLLECTIVE)
+		return;
+	slot->record_flags = (match.label_flags & CS_LABEL_FUSED ? CS_RECORD_FUSED : 0) |
+			     (match.label_flags & CS_LABEL_PART ? CS_RECORD_PART : 0);
+	/* Without parameters this fills what the name tells, and no size. */
+	cs_catalog_decode(&match, &nothing, &label);
+	label.name_id = slot->name_id;
+	label.bytes = CS_BYTES_UNKNOWN;
+	label.count = 0;
+	slot->label_id = (uint16_t)cs_segment_writer_label(cache->writer, &label);
+}
+
+const struct cs_kernel_name *
+cs_name_cache_get(struct cs_name_cache *cache, const char *name, uint32_t generation)
+{
+	uint64_t hash = cs_pair_hash((uint64_t)(uintptr_t)name);
+	struct cs_kernel_name *bucket =
+		&cache->slots[(size_t)(hash & (CS_NAME_CACHE_SLOTS / CS_NAME_CACHE_WAYS - 1)) *
+			      CS_NAME_CACHE_WAYS];
+	struct cs_kernel_name *slot = NULL;
+
+	for (unsigned int i = 0; i < CS_NAME_CACHE_WAYS; i++) {
+		if (bucket[i].address == name) {
+			slot = &bucket[i];
+			break;
+		}
+	}
+	if (slot && strncmp(slot->prefix, name, sizeof(slot->prefix)) == 0) {
+		if (slot->generation == generation)
+			return slot;
+		if (slot->hash == hash_name(name)) {
+			slot->generation = generation;
+			return slot;
+		}
+	}
+	for (unsigned int i = 0; i < CS_NAME_CACHE_WAYS && !slot; i++)
+		if (!bucket[i].address)
+			slot = &bucket[i];
+	if (!slot)
+		slot = &bucket[hash >> 32 & (CS_NAME_CACHE_WAYS - 1)];
+	work_out(cache, name, generation, slot);
+	return slot;
+}
