@@ -151,7 +151,9 @@ void cs_analysis_destroy(struct cs_analysis *analysis);
  * calls. */
 int cs_analysis_add_source(
 	struct cs_analysis *analysis, const struct cs_dictionary *dictionary, uint32_t *source);
-/* Hands out everything pending of the source, then forgets it. */
+/* Hands out everything pending of the source, then forgets it. Its peers' steps of the last horizon find no
+ * partner there: a live reader waits a horizon after the process has ended, a reader of captures drains
+ * first. */
 void cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t source);
 
 /* 0, or -ENOMEM (the records of this call may be partly taken; the rest is counted as lost). */
@@ -167,5 +169,35 @@ void cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analy
 /* 0; -ENODATA when the GPU has not been matched with another yet. */
 int cs_analysis_read_clock(const struct cs_analysis *analysis, uint32_t source, uint32_t gpu,
 	struct cs_clock_estimate *estimate);
+#define CS_STALL_NS 10000000000ULL
+
+/* A rank with work under way of which nothing has ended for longer than a threshold. */
+struct cs_stall {
+	uint32_t source, gpu;
+	int32_t rank;
+	uint64_t since_ns; /* its last sign of life: a record's end, or the launch call */
+	/* What it waits for: the collective of that number in the launch, from 0. label_id 0: not known (the
+	 * graph was not seen whole before, or the pending launch has no label); label is then the all-unknown
+	 * one. */
+	uint32_t graph_id, correlation_id, ordinal, label_id;
+	const struct cs_label *label;
+	/* The collective that it ended last. */
+	uint32_t last_label_id, last_ordinal;
+	const struct cs_label *last_label;
+	uint64_t last_end_ns;
+	uint64_t step; /* the number that the step will have */
+	bool behind; /* another rank of its group has got further: this one is waited for, the others wait */
+};
+
+/*
+ * Calls `take` for each stalled GPU; returns how many. threshold_ns 0: CS_STALL_NS. A GPU is stalled when a
+ * graph launch stopped in the middle, or the work of a HOST_LAUNCH has not begun, for that long; tracing was
+ * on when it stopped and has looked again since (an open window, or a later one that has ended). An idle
+ * server has nothing under way, one that loads weights has no collective yet: neither is stalled. Between
+ * windows nothing is seen, so in sample mode a stall shows at the end of the first window after the
+ * threshold. Call after cs_analysis_advance. Pointers are valid during `take`.
+ */
+size_t cs_analysis_list_stalls(struct cs_analysis *analysis, uint64_t now_ns, uint64_t threshold_ns,
+	void (*take)(void *context, const struct cs_stall *stall), void *context);
 
 #endif

@@ -102,14 +102,22 @@ cs_host_ranges(const struct cs_host *host, const struct cs_step *step,
 }
 
 bool
-cs_host_pending(const struct cs_host *host, uint64_t before_ns, struct cs_record *launch)
+cs_host_pending(const struct cs_host *host, uint32_t gpu, uint64_t before_ns, struct cs_record *launch)
 {
+	uint64_t after_ns = 0;
 	bool found = false;
 
 	for (size_t i = 0; i < LAUNCHES; i++) {
 		const struct launch *at = &host->launches[i];
 
-		if (!at->record.type || at->seen || at->record.start_ns >= before_ns)
+		if (at->record.type && at->record.gpu == gpu && at->seen && at->record.start_ns > after_ns)
+			after_ns = at->record.start_ns;
+	}
+	for (size_t i = 0; i < LAUNCHES; i++) {
+		const struct launch *at = &host->launches[i];
+
+		if (!at->record.type || at->record.gpu != gpu || at->seen ||
+			at->record.start_ns >= before_ns || at->record.start_ns <= after_ns)
 			continue;
 		if (!found || at->record.start_ns < launch->start_ns)
 			*launch = at->record;

@@ -24,9 +24,9 @@ void cs_host_note(struct cs_host *host, const struct cs_record *record);
  * whole step, which holds for a host that waits for the GPU. */
 size_t cs_host_ranges(const struct cs_host *host, const struct cs_step *step,
 	struct cs_host_range ranges[CS_HOST_RANGES_MAX]);
-/* A launch call that was made before before_ns and whose work was not seen to begin; the oldest. false: none.
- */
-bool cs_host_pending(const struct cs_host *host, uint64_t before_ns, struct cs_record *launch);
+/* A launch call for that GPU that was made before before_ns and whose work was not seen to begin; the oldest
+ * one after the newest that was. false: none. */
+bool cs_host_pending(const struct cs_host *host, uint32_t gpu, uint64_t before_ns, struct cs_record *launch);
 /* The GPU has begun the work of that launch. */
 void cs_host_seen(struct cs_host *host, uint32_t correlation_id);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graphs.h"
+#include "host.h"
 #include "overlap.h"
 
 #include <errno.h>
@@ -122,6 +123,7 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 		unit = cs_unit_take(lane, CS_UNIT_LAUNCH, record);
 		if (!unit)
 			return NULL;
+		cs_host_seen(lane->source->host, record->correlation_id);
 		close_stream(lane, record->stream_id);
 		if (lane->eager)
 			close_unit(lane, lane->eager);
@@ -159,6 +161,7 @@ eager_of(struct cs_lane *lane, const struct cs_record *record)
 {
 	struct cs_unit *unit;
 
+	cs_host_seen(lane->source->host, record->correlation_id);
 	note_eager(lane, record);
 	if (lane->eager && lane->eager->step.collectives >= CS_STEP_ITEMS_MAX)
 		close_unit(lane, lane->eager);
@@ -213,6 +216,7 @@ take_light(struct cs_lane *lane, const struct cs_record *record)
 	if (lane->eager)
 		close_unit(lane, lane->eager);
 	lane->eager_start_ns = 0;
+	cs_host_seen(lane->source->host, record->correlation_id);
 	unit->closed = true;
 	unit->step.launches = 1;
 	unit->step.launch_end_ns = record->end_ns;
