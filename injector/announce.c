@@ -407,7 +407,7 @@ cs_announce_take(struct cs_label *label, uint32_t *sequence)
 void
 cs_announce_bind(uint64_t key)
 {
-	struct thread_state *state = own;
+	struct thread_state *state = state_of_thread();
 
 	if (state == NULL)
 		return;

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a launch takes of what NCCL announced: single calls, groups, two producers, late facts. */
+#include "announce.h"
+#include "collective.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct cs_label amended[8];
+static uint64_t amended_keys[8];
+static unsigned int amended_count;
+
+static void
+on_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
+{
+	(void)sequence;
+	amended_keys[amended_count] = key;
+	amended[amended_count++] = *facts;
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	amended_count = 0;
+	cs_announce_register_amend(on_amend);
+	return 0;
+}
+
+static struct cs_label
+unknown_label(void)
+{
+	return (struct cs_label){
+		.rank = CS_RANK_UNKNOWN, .world = CS_RANK_UNKNOWN, .bytes = CS_BYTES_UNKNOWN};
+}
+
+static struct cs_label
+from_plugin(uint8_t op, uint64_t bytes, uint32_t comm_id)
+{
+	struct cs_label label = unknown_label();
+
+	label.op = op;
+	label.impl = CS_IMPL_NCCL;
+	label.dtype = CS_DTYPE_BFLOAT16;
+	label.bytes = bytes;
+	label.count = bytes / 2;
+	label.comm_id = comm_id;
+	label.rank = 3;
+	label.world = 8;
+	label.source = CS_LABEL_SOURCE_NCCL_PROFILER;
+	return label;
+}
+
+static struct cs_label
+from_nvtx(uint8_t op, uint64_t bytes)
+{
+	struct cs_label label = unknown_label();
+
+	label.op = op;
+	label.bytes = bytes;
+	label.reduction = CS_REDUCTION_SUM;
+	label.source = CS_LABEL_SOURCE_NVTX;
+	return label;
+}
+
+static void
+nothing_announced_leaves_the_label_alone(void **state)
+{
+	struct cs_label label = from_nvtx(CS_OP_BROADCAST, 17);
+	struct cs_label before = label;
+	uint32_t sequence = 5;
+
+	(void)state;
+	cs_announce_begin();
+	assert_false(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_memory_equal(&label, &before, sizeof(label));
+	assert_int_equal(sequence, 5);
+}
+
+static void
+both_producers_tell_of_one_collective(void **state)
+{
+	struct cs_label plugin = from_plugin(CS_OP_ALL_REDUCE, 43008, 1);
+	struct cs_label nvtx = from_nvtx(CS_OP_ALL_REDUCE, 43008);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&nvtx, 0);
+	cs_announce_begin();
+	cs_announce_collective(&plugin, 0);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_bind(77);
+	cs_announce_end();
+	cs_announce_end();
+	assert_int_equal(label.bytes, 43008);
+	assert_int_equal(label.works, 1);
+	assert_int_equal(label.source, CS_LABEL_SOURCE_NCCL_PROFILER);
+	assert_int_equal(label.reduction, CS_REDUCTION_SUM);
+	assert_int_equal(label.rank, 3);
+	assert_int_equal(amended_count, 0);
+}
+
+static void
+nvtx_gives_the_size_that_the_plugin_could_not(void **state)
+{
+	struct cs_label plugin = from_plugin(CS_OP_ALL_REDUCE, CS_BYTES_UNKNOWN, 1);
+	struct cs_label nvtx = from_nvtx(CS_OP_ALL_REDUCE, 999);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&nvtx, 0);
+	cs_announce_collective(&plugin, 0);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_int_equal(label.bytes, 999);
+	assert_int_equal(label.source, CS_LABEL_SOURCE_NVTX);
+	assert_int_equal(label.comm_id, 1);
+}
+
+static void
+an_announcement_is_used_once_and_forgotten_at_the_end(void **state)
+{
+	struct cs_label plugin = from_plugin(CS_OP_ALL_REDUCE, 64, 1);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&plugin, 0);
+	assert_true(cs_announce_take(&label, &sequence));
+	assert_false(cs_announce_take(&label, &sequence));
+	cs_announce_collective(&plugin, 0);
+	cs_announce_end();
+	assert_false(cs_announce_take(&label, &sequence));
+}
+
+static void
+a_group_in_one_kernel_is_summed_at_its_end(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+	struct cs_label two = from_plugin(CS_OP_ALL_REDUCE, 24, 1);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	cs_announce_collective(&two, 0);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_bind(9);
+	/* Not known yet: a second kernel may take a part. */
+	assert_int_equal(label.bytes, CS_BYTES_UNKNOWN);
+	assert_int_equal(label.works, 2);
+	cs_announce_end();
+	assert_int_equal(amended_count, 1);
+	assert_int_equal(amended_keys[0], 9);
+	assert_true(cs_announce_complete(&label, &amended[0]));
+	assert_int_equal(label.bytes, 1024);
+	assert_int_equal(label.works, 2);
+	assert_int_equal(label.count, 512);
+}
+
+static void
+a_group_in_two_kernels_has_no_known_split(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+	struct cs_label first = unknown_label(), second = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	cs_announce_collective(&one, 0);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&first, &sequence));
+	cs_announce_bind(1);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&second, &sequence));
+	cs_announce_bind(2);
+	cs_announce_end();
+	assert_int_equal(first.bytes, CS_BYTES_UNKNOWN);
+	assert_int_equal(second.bytes, CS_BYTES_UNKNOWN);
+	assert_int_equal(amended_count, 0);
+}
+
+static void
+late_facts_tell_the_split(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+	struct cs_label two = from_plugin(CS_OP_ALL_GATHER, 500, 1);
+	struct cs_label late = two;
+	struct cs_label first = unknown_label(), second = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	cs_announce_collective(&two, 0);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&first, &sequence));
+	assert_int_equal(first.op, CS_OP_UNKNOWN);
+	cs_announce_bind(1);
+	late.algorithm = CS_ALGORITHM_RING;
+	cs_announce_late(&late, 4);
+	cs_announce_late_end();
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&second, &sequence));
+	cs_announce_bind(2);
+	cs_announce_late(&one, 5);
+	cs_announce_late_end();
+	cs_announce_end();
+	assert_int_equal(amended_count, 2);
+	assert_int_equal(amended_keys[0], 1);
+	cs_announce_complete(&first, &amended[0]);
+	assert_int_equal(first.op, CS_OP_ALL_GATHER);
+	assert_int_equal(first.bytes, 500);
+	assert_int_equal(first.works, 1);
+	assert_int_equal(first.algorithm, CS_ALGORITHM_RING);
+	cs_announce_complete(&second, &amended[1]);
+	assert_int_equal(second.bytes, 1000);
+	assert_int_equal(second.op, CS_OP_ALL_REDUCE);
+}
+
+static void
+communicators_of_one_group_are_kept_apart(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 100, 1);
+	struct cs_label two = from_plugin(CS_OP_ALL_REDUCE, 200, 2);
+	struct cs_label first = unknown_label(), second = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	cs_announce_collective(&two, 0);
+	cs_announce_launch(2);
+	assert_true(cs_announce_take(&second, &sequence));
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&first, &sequence));
+	cs_announce_end();
+	assert_int_equal(first.bytes, 100);
+	assert_int_equal(second.bytes, 200);
+	assert_int_equal(second.comm_id, 2);
+}
+
+static void
+sends_and_receives_are_an_exchange_that_late_facts_do_not_cover(void **state)
+{
+	struct cs_label send = from_plugin(CS_OP_SEND, 10, 1);
+	struct cs_label receive = from_plugin(CS_OP_RECV, 10, 1);
+	struct cs_label reduce = from_plugin(CS_OP_ALL_REDUCE, 30, 1);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&send, 0);
+	cs_announce_collective(&receive, 0);
+	cs_announce_launch(1);
+	assert_true(cs_announce_take(&label, &sequence));
+	assert_int_equal(label.op, CS_OP_SEND_RECV);
+	cs_announce_end();
+	cs_announce_begin();
+	cs_announce_collective(&send, 0);
+	cs_announce_collective(&reduce, 0);
+	cs_announce_launch(1);
+	label = unknown_label();
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_bind(3);
+	cs_announce_late(&reduce, 0);
+	cs_announce_late_end();
+	cs_announce_complete(&label, &amended[amended_count - 1]);
+	assert_int_equal(label.bytes, CS_BYTES_UNKNOWN);
+	cs_announce_end();
+}
+
+static void
+late_facts_without_a_launch_go_nowhere(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+
+	(void)state;
+	cs_announce_late(&one, 1);
+	cs_announce_late_end();
+	assert_int_equal(amended_count, 0);
+}
+
+static void *
+other_thread(void *argument)
+{
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+	bool *taken = argument;
+
+	cs_announce_begin();
+	*taken = cs_announce_take(&label, &sequence);
+	cs_announce_end();
+	return NULL;
+}
+
+/* More threads, one after the other, than there are slots: the slots of those that ended are used again. */
+static void
+threads_do_not_see_each_other_and_slots_return(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+	uint64_t dropped = cs_announce_dropped();
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	for (unsigned int i = 0; i < 400; i++) {
+		bool taken = true;
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, other_thread, &taken), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_false(taken);
+	}
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_int_equal(cs_announce_dropped(), dropped);
+}
+
+static void
+version_is_told_once(void **state)
+{
+	(void)state;
+	assert_string_equal(cs_announce_nccl_version(), "");
+	cs_announce_set_nccl_version(22809);
+	cs_announce_set_nccl_version(21805);
+	assert_string_equal(cs_announce_nccl_version(), "2.28.9");
+	assert_int_equal(cs_announce_nccl_version_number(), 22809);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(nothing_announced_leaves_the_label_alone, setup),
+		cmocka_unit_test_setup(both_producers_tell_of_one_collective, setup),
+		cmocka_unit_test_setup(nvtx_gives_the_size_that_the_plugin_could_not, setup),
+		cmocka_unit_test_setup(an_announcement_is_used_once_and_forgotten_at_the_end, setup),
+		cmocka_unit_test_setup(a_group_in_one_kernel_is_summed_at_its_end, setup),
+		cmocka_unit_test_setup(a_group_in_two_kernels_has_no_known_split, setup),
+		cmocka_unit_test_setup(late_facts_tell_the_split, setup),
+		cmocka_unit_test_setup(communicators_of_one_group_are_kept_apart, setup),
+		cmocka_unit_test_setup(
+			sends_and_receives_are_an_exchange_that_late_facts_do_not_cover, setup),
+		cmocka_unit_test_setup(late_facts_without_a_launch_go_nowhere, setup),
+		cmocka_unit_test_setup(threads_do_not_see_each_other_and_slots_return, setup),
+		cmocka_unit_test_setup(version_is_told_once, setup),
+	};
+
+	return cmocka_run_group_tests_name("announce", tests, NULL, NULL);
+}
