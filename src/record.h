@@ -2,7 +2,7 @@
 /*
  * The record: the one unit of what the injector saw. The ring of a segment, a capture file, the analysis and
  * the tests all use this struct; nothing else carries events. docs/segment-format.md has the same layout as a
- * table, and tests/src/test_record.c compares the two.
+ * table, and tests/src/test_segment_format.c compares them.
  *
  * 56 bytes, 8-aligned, native endian (little-endian x86-64 and arm64; the segment header tells). A ring slot
  * puts an 8-byte sequence word before it, so a slot is one cache line.
