@@ -1,0 +1,581 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the exporter on segments that a test program writes with the real writer, and reads it as a scraper does: with
+prometheus_client's parsers, promtool, and by hand where bytes matter. Expected values are worked out here from what was written.
+
+usage: test_exporter.py EXPORTER WRITE_SEGMENT [unittest arguments]"""
+import gzip
+import http.client
+import json
+import math
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPORTER, WRITER = sys.argv[1:3]
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+COLLECTIVE, BUSY, IN_GRAPH = 1, 2, 1  # record types and flags, docs/segment-format.md
+STATE, MODE, HOST_MEMORY, CPU = 1, 2, 5, 32  # 64-bit words of STATUS
+TRACE, UNLABELLED = 33, 70
+TRACING, SAMPLE = 2, 2
+US = 1000
+DEADLINE_S = 60  # a failure, not a speed
+
+
+class Writer:
+    """One traced process."""
+
+    def __init__(self, directory, slots=1024):
+        self.process = subprocess.Popen([WRITER, directory, str(slots)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.path = pathlib.Path(self.say("path"))
+
+    def say(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().rstrip("\n")
+        if not answer or answer.startswith("error"):
+            raise RuntimeError(f"{words}: {answer!r}")
+        return answer
+
+    def collective(self, label, start, end, size, node=1, correlation=1, graph=7, stream=3, flags=IN_GRAPH):
+        self.say("record", COLLECTIVE, flags, 0, 0, label, start, end, size, node, correlation, graph, stream)
+
+    def busy(self, klass, start, end, stream=9):
+        self.say("record", BUSY, 0, 0, klass, 1, start, end, end - start, 0, 0, 0, stream)
+
+    def kill(self):
+        self.process.kill()
+        self.close()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Exporter:
+    def __init__(self, directory, *flags):
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([EXPORTER, f"--collscope.dir={directory}", "--web.listen-address=127.0.0.1:0", *flags],
+                                        stderr=self.log, stdout=self.log)
+        lock = pathlib.Path(directory) / "exporter.lock"
+        wait_for(lambda: self.process.poll() is not None or (lock.exists() and "address" in lock.read_text()))
+        host, port = re.search(r"address (.*):(\d+)", lock.read_text()).groups()
+        self.address = (host, int(port))
+        wait_for(self.answers)
+
+    def answers(self):
+        try:
+            return self.get("/-/ready")[0] == 200
+        except ConnectionError:
+            return False
+
+    def get(self, path="/metrics", method="GET", **headers):
+        connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_S)
+        connection.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer.status, answer.headers, body
+
+    def text(self, **headers):
+        return self.get(**headers)[2].decode()
+
+    def samples(self):
+        """{(name, frozenset of labels): value}"""
+        found = {}
+        for family in parse_text(self.text()):
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                assert key not in found, key
+                found[key] = sample.value
+        return found
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        code = self.process.wait(DEADLINE_S)
+        text = self.output()
+        self.log.close()
+        return code, text
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("waited for in vain")
+        time.sleep(0.05)
+
+
+def pick(samples, name, /, **labels):
+    """Sum of the samples of that name with at least these labels."""
+    wanted = set(labels.items())
+    return sum(v for (n, l), v in samples.items() if n == "collscope_" + name and wanted <= l)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="collscope-exporter-")
+        self.addCleanup(shutil.rmtree, self.directory, True)
+        self.writers = []
+        self.exporters = []
+        self.addCleanup(self.stop_all)
+
+    def stop_all(self):
+        for writer in self.writers:
+            if writer.process.poll() is None:
+                writer.kill()
+        for exporter in self.exporters:
+            if exporter.process.poll() is None:
+                exporter.process.kill()
+                exporter.process.wait()
+            exporter.log.close()
+
+    def writer(self, *args):
+        self.writers.append(Writer(self.directory, *args))
+        return self.writers[-1]
+
+    def exporter(self, *flags):
+        self.exporters.append(Exporter(self.directory, *flags))
+        return self.exporters[-1]
+
+    def rank(self, rank, world, size="43008", flags=0):
+        """A process with one GPU and one label; returns (writer, label id)."""
+        writer = self.writer()
+        writer.say("gpu", rank)
+        writer.say("rank", rank, world)
+        communicator = writer.say("communicator", "abc", rank, world)
+        label = int(writer.say("label", "all_reduce", "nccl", size, rank, world, communicator, flags))
+        writer.say("status", STATE, TRACING)
+        writer.say("status", MODE, SAMPLE)
+        return writer, label
+
+
+class Values(Case):
+    """Two ranks, 5 steps of 4 all-reduces of 42 KiB. Rank 1 arrives 40 us before rank 0 at each; another stream of rank 0 computes for
+    the first 30 us of each step's first one."""
+
+    STEPS, EACH = 5, 4
+    DURATION = {0: 100 * US, 1: 140 * US}
+
+    def setUp(self):
+        super().setUp()
+        begin = time.time_ns() - 20 * 10**9
+        for rank, duration in self.DURATION.items():
+            writer, label = self.rank(rank, 2)
+            for step in range(self.STEPS):
+                for i in range(self.EACH):
+                    end = begin + step * 10_000 * US + i * 500 * US + 200 * US
+                    writer.collective(label, end - duration, end, 43008, node=i + 1, correlation=step + 1)
+                    if rank == 0 and i == 0:
+                        writer.busy(0, end - duration - 10 * US, end - duration + 30 * US)
+        self.server = self.exporter()
+        wait_for(lambda: pick(self.server.samples(), "collective_duration_seconds_count") == 2 * self.STEPS * self.EACH)
+
+    def test_collectives(self):
+        samples = self.server.samples()
+        count = self.STEPS * self.EACH
+        for rank, duration in self.DURATION.items():
+            labels = {"gpu": str(rank), "rank": str(rank), "op": "all_reduce", "impl": "nccl", "size": "65536"}
+            self.assertEqual(pick(samples, "collective_duration_seconds_count", **labels), count)
+            self.assertAlmostEqual(pick(samples, "collective_duration_seconds_sum", **labels), count * duration / 1e9, 12)
+            self.assertEqual(pick(samples, "collective_bytes_total", **labels), count * 43008)
+            for bound in ("5e-06", "7.5e-05", "0.0001", "0.00015", "+Inf"):
+                expected = count if duration / 1e9 <= float(bound) else 0
+                self.assertEqual(pick(samples, "collective_duration_seconds_bucket", le=bound, **labels), expected, bound)
+            del labels["size"]
+            self.assertEqual(pick(samples, "collectives_unlabelled_total", gpu=str(rank)), 0)
+            waited = duration - min(self.DURATION.values())
+            self.assertEqual(pick(samples, "collective_wait_seconds_count", **labels), count)
+            self.assertAlmostEqual(pick(samples, "collective_wait_seconds_sum", **labels), count * waited / 1e9, 12)
+            self.assertEqual(pick(samples, "collective_last_arrivals_total", rank=str(rank)), count if waited == 0 else 0)
+            self.assertEqual(pick(samples, "collectives_unmatched_total", rank=str(rank)), 0)
+        self.assertEqual(pick(samples, "collective_transfer_seconds_count", op="all_reduce", size="65536"), count)
+        self.assertAlmostEqual(pick(samples, "collective_transfer_seconds_sum"), count * 100 * US / 1e9, 12)
+
+    def test_overlap(self):
+        samples = self.server.samples()
+        total = self.STEPS * self.EACH * self.DURATION[0]
+        beside = self.STEPS * 30 * US
+        self.assertAlmostEqual(pick(samples, "collective_overlap_seconds_total", rank="0", **{"with": "compute"}), beside / 1e9, 12)
+        self.assertAlmostEqual(pick(samples, "collective_overlap_seconds_total", rank="0", **{"with": "none"}), (total - beside) / 1e9, 12)
+        for other in ("copy", "collective"):
+            self.assertEqual(pick(samples, "collective_overlap_seconds_total", **{"with": other}), 0)
+        self.assertEqual(pick(samples, "collective_contended_duration_seconds_count", **{"with": "compute"}), self.STEPS)
+        self.assertEqual(pick(samples, "collective_contended_duration_seconds_count", **{"with": "none"}),
+                         2 * self.STEPS * self.EACH - self.STEPS)
+
+    def test_steps(self):
+        wait_for(lambda: pick(self.server.samples(), "step_duration_seconds_count") == 2 * self.STEPS)
+        samples = self.server.samples()
+        self.assertEqual(pick(samples, "step_collectives_count"), 2 * self.STEPS)
+        self.assertEqual(pick(samples, "step_collectives_sum"), 2 * self.STEPS * self.EACH)
+        for rank, duration in self.DURATION.items():
+            spent = self.STEPS * self.EACH * duration
+            self.assertAlmostEqual(pick(samples, "step_collective_seconds_sum", rank=str(rank)), spent / 1e9, 12)
+            hidden = self.STEPS * 30 * US if rank == 0 else 0
+            self.assertAlmostEqual(pick(samples, "step_exposed_collective_seconds_sum", rank=str(rank)), (spent - hidden) / 1e9, 12)
+
+    def test_same_in_openmetrics(self):
+        def flat(families):
+            return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples
+                    if s.name.startswith("collscope_") and "exporter" not in s.name and "trace" not in s.name}
+        text = flat(parse_text(self.server.text()))
+        openmetrics = flat(parse_openmetrics(self.server.text(Accept=OPENMETRICS)))
+        self.assertEqual(text, openmetrics)
+        self.assertGreater(len(text), 200)
+
+    def test_native_histogram(self):
+        """The buckets that protobuf carries, against 2^(i/8) worked out in floating point."""
+        families = list(decode_families(self.server.get(Accept=PROTOBUF)[2]))
+        family = next(f for f in families if f[1] == [b"collscope_collective_duration_seconds"])
+        self.assertEqual(len(family[4]), 2)
+        for metric in map(decode, family[4]):
+            labels = {decode(l)[1][0].decode(): decode(l)[2][0].decode() for l in metric[1]}
+            histogram = decode(metric[7][0])
+            self.assertEqual(histogram[1], [self.STEPS * self.EACH])
+            self.assertEqual(unzigzag(histogram[5][0]), 3)
+            span = decode(histogram[12][0])
+            index = math.ceil(math.log2(self.DURATION[int(labels["rank"])] / 1e9) * 8)
+            self.assertEqual((unzigzag(span[1][0]), span[2][0]), (index, 1))
+            self.assertEqual([unzigzag(d) for d in varints(histogram[13][0])], [self.STEPS * self.EACH])
+            self.assertEqual(len(histogram[3]), 20)
+
+    def test_promtool(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.server.text(), capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_documented(self):
+        """docs/metrics.md names every family with its type and labels, and no other."""
+        rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", (ROOT / "docs" / "metrics.md").read_text(), re.M)
+        documented = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+        self.assertEqual(len(rows), len(documented), "a family stands there twice")
+        served = {}
+        for family in parse_openmetrics(self.server.text(Accept=OPENMETRICS)):
+            suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+            served[family.name + suffix] = (family.type, frozenset(k for s in family.samples for k in s.labels if k != "le"))
+        self.assertEqual(set(documented), set(served))
+        for name, (kind, labels) in served.items():
+            self.assertEqual(documented[name][0], kind, name)
+            if labels:
+                self.assertEqual(documented[name][1], labels, name)
+
+
+    def test_documented_queries(self):
+        """Each query of docs/metrics.md is PromQL to Prometheus' own parser and asks for families that are served."""
+        text = (ROOT / "docs" / "metrics.md").read_text()
+        queries = []
+        for block in re.findall(r"```promql\n(.*?)```", text, re.S):
+            for query in re.split(r"^#.*$|\n(?=\S)", block, flags=re.M):
+                if query and query.strip():
+                    queries.append(query.strip())
+        self.assertGreater(len(queries), 15)
+        served = set(re.findall(r"^# TYPE (\w+)", self.server.text(), re.M))
+        for family in re.findall(r"collscope_\w+", " ".join(queries)):
+            self.assertTrue(family in served or re.sub(r"_(bucket|sum|count)$", "", family) in served, family)
+        rules = "groups: [{name: documented, rules: [" + ", ".join(
+            '{record: q%d, expr: %s}' % (i, json.dumps(q)) for i, q in enumerate(queries)) + "]}]"
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(rules)
+            file.flush()
+            done = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Http(Case):
+    def test_surface(self):
+        writer, _ = self.rank(0, 1)
+        writer.say("text", 0, "<b>&'\"")
+        server = self.exporter()
+        status, headers, body = server.get()
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        self.assertEqual(headers["Vary"], "Accept, Accept-Encoding")
+        self.assertNotIn("Content-Encoding", headers)
+        status, headers, packed = server.get(Accept_Encoding="gzip")
+        self.assertEqual(headers["Content-Encoding"], "gzip")
+        self.assertLess(len(packed), len(body) / 3)
+        self.assertIn(b"# TYPE collscope_collective_duration_seconds histogram", gzip.decompress(packed))
+        self.assertNotIn("Content-Encoding", server.get(Accept_Encoding="gzip;q=0, identity")[1])
+        self.assertEqual(server.get(Accept=OPENMETRICS)[1]["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.assertIn("proto=io.prometheus.client.MetricFamily", server.get(Accept=PROTOBUF)[1]["Content-Type"])
+        for path in ("/metrics", "/", "/-/healthy", "/-/ready"):
+            status, headers, body = server.get(path, "HEAD")
+            self.assertEqual((status, body), (200, b""), path)
+            self.assertGreater(int(headers["Content-Length"]), 0)
+        for path in ("/nope", "/metrics/", "/-/reload"):
+            self.assertEqual(server.get(path)[0], 404, path)
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            status, headers, _ = server.get("/metrics", method)
+            self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"), method)
+        page = server.get("/")[2].decode()
+        self.assertIn("&lt;b&gt;&amp;&#39;&quot;", page)
+        self.assertNotIn("<b>&'", page)
+        self.assertIn('href="/metrics"', page)
+        only = server.get("/metrics?name[]=collscope_build_info&name[]=collscope_process_info")[2].decode()
+        self.assertEqual(set(re.findall(r"# TYPE (\w+)", only)), {"collscope_build_info", "collscope_process_info"})
+        connection = http.client.HTTPConnection(*server.address)
+        for _ in range(3):  # kept alive
+            connection.request("GET", "/-/healthy")
+            self.assertEqual(connection.getresponse().read(), b"collscope-exporter is healthy.\n")
+        connection.close()
+        self.assertEqual(server.stop()[0], 0)
+
+    def test_signals(self):
+        for how in (signal.SIGTERM, signal.SIGINT):
+            server = self.exporter()
+            self.assertEqual(server.stop(how)[0], 0)
+            self.assertFalse((pathlib.Path(self.directory) / "exporter.lock").exists())
+
+    def fails(self, *flags):
+        done = subprocess.run([EXPORTER, *flags], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        return done.returncode, done.stderr
+
+    def test_clear_failures(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            code, text = self.fails(f"--collscope.dir={self.directory}", f"--web.listen-address={address}")
+            self.assertEqual(code, 1)
+            self.assertIn(address, text)
+            self.assertIn("--web.listen-address", text)
+        code, text = self.fails("--colscope.dir=/x")
+        self.assertEqual(code, 2)
+        self.assertIn("did you mean --collscope.dir?", text)
+        file = pathlib.Path(self.directory) / "file"
+        file.write_text("")
+        code, text = self.fails(f"--collscope.dir={file}", "--web.listen-address=127.0.0.1:0")
+        self.assertEqual(code, 1)
+        self.assertIn(str(file), text)
+        code, text = self.fails("--collscope.dir=relative", "--web.listen-address=127.0.0.1:0")
+        self.assertEqual(code, 1)
+        self.assertIn("absolute", text)
+        code, text = self.fails(f"--collscope.dir={self.directory}", "--web.listen-address=nonsense")
+        self.assertEqual(code, 1)
+        self.assertIn("HOST:PORT", text)
+
+    def test_second_instance(self):
+        server = self.exporter()
+        code, text = self.fails(f"--collscope.dir={self.directory}", "--web.listen-address=127.0.0.1:0")
+        self.assertEqual(code, 1)
+        self.assertIn("%s:%d" % server.address, text)
+        code, text = self.fails("--collscope.auto", f"--collscope.dir={self.directory}", "--web.listen-address=127.0.0.1:0")
+        self.assertEqual((code, text), (0, ""))
+
+
+class Processes(Case):
+    def test_information_and_counters(self):
+        writer, label = self.rank(3, 8, size="unknown")
+        writer.say("text", 0, "python3")
+        writer.say("environment", "NCCL_ALGO", "Ring")
+        writer.say("environment", "HOME", "/root")
+        writer.say("environment", "VLLM_API_KEY", "secret")
+        writer.say("lose", 2, 11)
+        writer.say("status", HOST_MEMORY, 12345)
+        writer.say("status", CPU, 2_500_000_000)
+        writer.say("status", TRACE + 2, 1_250_000_000)
+        writer.say("status", UNLABELLED + 1, 7)
+        now = time.time_ns() - 10 * 10**9
+        writer.collective(label, now, now + 50 * US, 2**64 - 1)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collectives_unlabelled_total", gpu="3", rank="3", impl="nccl") == 1)
+        samples = server.samples()
+        mine = {"gpu": "3", "rank": "3"}
+        self.assertEqual(pick(samples, "collective_duration_seconds_count", size="unknown", **mine), 1)
+        self.assertEqual(pick(samples, "collectives_unmatched_total", **mine), 1)
+        self.assertEqual(pick(samples, "records_total", kind="collective", **mine), 1)
+        self.assertEqual(pick(samples, "records_total", kind="loss", **mine), 1)
+        self.assertEqual(pick(samples, "records_lost_total", cause="pool_empty", **mine), 11)
+        self.assertEqual(pick(samples, "records_lost_total", **mine), 11)
+        self.assertEqual(pick(samples, "injector_memory_bytes", **mine), 12345)
+        self.assertEqual(pick(samples, "injector_cpu_seconds_total", **mine), 2.5)
+        self.assertEqual(pick(samples, "trace_seconds_total", depth="deep", **mine), 1.25)
+        self.assertEqual(pick(samples, "label_failures_total", reason="no_rule", **mine), 7)
+        self.assertEqual(pick(samples, "injector_state", collscope_injector_state="tracing", **mine), 1)
+        self.assertEqual(pick(samples, "injector_state", **mine), 1)
+        self.assertEqual(pick(samples, "process_info", command="python3", world="8", mode="sample", injector_version="9.8.7",
+                              pid=str(writer.process.pid), **mine), 1)
+        self.assertEqual(pick(samples, "gpu_info", gpu="3", uuid="GPU-04000000-0000-0000-0000-000000000000", name="Test GPU",
+                              pci_bus_id="00000000:04:00.0", compute_capability="9.0"), 1)
+        self.assertEqual(pick(samples, "config_info", name="NCCL_ALGO", value="Ring", **mine), 1)
+        self.assertEqual(pick(samples, "config_info"), 1)
+        self.assertEqual(pick(samples, "communicator_info", comm="0000000000000abc", rank="3", world="8"), 1)
+        self.assertEqual(pick(samples, "exporter_processes", state="live"), 1)
+
+    def test_counters_move_on(self):
+        """Counted once, whatever is added while the exporter runs, and the reader's losses are there too."""
+        writer, label = self.rank(0, 1)
+        server = self.exporter()
+        now = time.time_ns() - 60 * 10**9
+        writer.collective(label, now, now + 50 * US, 43008)
+        writer.say("repeat", 499, 100 * US)
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 500)
+        writer.say("repeat", 500, 100 * US)
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 1000)
+        writer.say("repeat", 5000, 100 * US)  # more than the ring holds, at once
+        wait_for(lambda: pick(server.samples(), "records_total", kind="collective") == 6000)
+        wait_for(lambda: pick(s := server.samples(), "collective_duration_seconds_count")
+                 + pick(s, "records_lost_total", cause="ring_overrun") == 6000)
+
+    def test_death(self):
+        writer, label = self.rank(0, 1)
+        now = time.time_ns() - 10 * 10**9
+        writer.collective(label, now, now + 50 * US, 43008)
+        server = self.exporter("--collscope.linger=1s", "--collscope.retention=4s")
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 1)
+        writer.kill()
+        wait_for(lambda: pick(server.samples(), "injector_state", collscope_injector_state="exited") == 1)
+        wait_for(lambda: not writer.path.exists())
+        samples = server.samples()
+        if pick(samples, "exporter_processes", state="dead"):  # unless this machine stood still for 3 s
+            self.assertEqual(pick(samples, "collective_duration_seconds_count"), 1)
+        wait_for(lambda: pick(server.samples(), "exporter_processes") == 0)
+        samples = server.samples()
+        self.assertFalse([key for key in samples if "collective" in key[0] or "process_info" in key[0]])
+        self.assertEqual(pick(samples, "exporter_series"), 0)
+
+    def test_dead_before_the_start(self):
+        writer, label = self.rank(0, 1)
+        now = time.time_ns() - 10 * 10**9
+        writer.collective(label, now, now + 50 * US, 43008)
+        writer.kill()
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 1)
+        self.assertTrue(writer.path.exists())
+
+    def test_automatic(self):
+        """Stays while a writer lives, leaves when the last one is gone, and takes its files along."""
+        writer, _ = self.rank(0, 1)
+        server = self.exporter("--collscope.auto", "--collscope.linger=1s")
+        time.sleep(2.5)
+        self.assertIsNone(server.process.poll())
+        writer.kill()
+        self.assertEqual(server.process.wait(DEADLINE_S), 0)
+        self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
+
+    def test_limit(self):
+        """Room for 100 time series: the rest is folded and counted; nothing is lost."""
+        writer, _ = self.rank(0, 1)
+        now = time.time_ns() - 10 * 10**9
+        for i in range(30):
+            label = int(writer.say("label", "all_reduce", "nccl", 2**i, 0, 1, 1, 0))
+            writer.collective(label, now + i * 1000 * US, now + i * 1000 * US + 50 * US, 2**i, correlation=i + 1)
+        server = self.exporter("--collscope.max-series=100")
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 30)
+        samples = server.samples()
+        self.assertLessEqual(pick(samples, "exporter_series"), 100)
+        self.assertGreater(pick(samples, "exporter_folded_total"), 0)
+        self.assertGreater(pick(samples, "collective_duration_seconds_count", size="other", rank="other"), 0)
+
+
+class Hostile(Case):
+    def test_damaged_files(self):
+        """300 damaged copies of a segment, a link, a pipe, an empty file, and one that shrinks while it is read; the good one is served."""
+        good, label = self.rank(0, 1)
+        now = time.time_ns() - 10 * 10**9
+        good.collective(label, now, now + 50 * US, 43008)
+        whole = bytearray(good.path.read_bytes())
+        random.seed(1)
+        directory = pathlib.Path(self.directory)
+        for i in range(200):
+            bad = bytearray(whole)
+            for _ in range(random.choice((1, 4, 64))):
+                at = random.choice((random.randrange(4096), random.randrange(len(bad)), random.randrange(0x4000)))
+                bad[at:at + 8] = struct.pack("<Q", random.choice((0, 1, 2**63, 2**64 - 1, random.getrandbits(64))))[:len(bad) - at]
+            if random.random() < 0.2:
+                bad = bad[:random.randrange(len(bad))]
+            (directory / f"{1000 + i}-5.seg").write_bytes(bad)
+        (directory / "7-7.seg").write_bytes(b"")
+        (directory / "8-8.seg").symlink_to("/etc/passwd")
+        subprocess.run(["mkfifo", directory / "9-9.seg"], check=True)
+        shrinking = self.writer()
+        server = self.exporter("--collscope.linger=2s", "--collscope.retention=3s")
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count", gpu="0", rank="0", size="65536") >= 1)
+        samples = server.samples()
+        self.assertGreater(pick(samples, "exporter_segments_rejected", reason="corrupt"), 10)
+        before = pick(samples, "exporter_segments_rejected")
+        with open(shrinking.path, "r+b") as file:
+            file.truncate(4096)
+        wait_for(lambda: "shrank" in server.output() or "shrink" in server.output())
+        time.sleep(5)
+        samples = server.samples()
+        self.assertGreaterEqual(pick(samples, "exporter_processes", state="live"), 1)
+        self.assertLessEqual(pick(samples, "exporter_segments_rejected"), before + 1)
+        list(parse_openmetrics(server.text(Accept=OPENMETRICS)))
+        code, log = server.stop()
+        self.assertEqual(code, 0)
+        said = re.findall(r"cannot be used.*?/(\d+-\d+\.seg)", log)
+        self.assertEqual(len(said), len(set(said)), "said more than once")
+
+
+def varints(data):
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+def unzigzag(value):
+    return (value >> 1) ^ -(value & 1)
+
+
+def read_varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def decode(data):
+    """One protobuf message: {field: [values]}."""
+    fields = {}
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        if key & 7 == 0:
+            value, at = read_varint(data, at)
+        elif key & 7 == 1:
+            value, at = struct.unpack("<d", data[at:at + 8])[0], at + 8
+        else:
+            length, at = read_varint(data, at)
+            value, at = data[at:at + length], at + length
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def decode_families(data):
+    at = 0
+    while at < len(data):
+        length, at = read_varint(data, at)
+        yield decode(data[at:at + length])
+        at += length
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
