@@ -87,7 +87,7 @@ now_ns(void)
  * ------------------------------------------------------------------------------------------ */
 
 static _Alignas(8) uint8_t pool[POOL][POOL_BYTES];
-static unsigned int asked, returned;
+static _Atomic unsigned int asked, returned;
 static CUpti_ActivityKernel9 kernels[RECORDS_MAX];
 static unsigned int kernel_count, copy_count, graph_count;
 static unsigned int disorder;
