@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "activity.h"
+
+#include "activity_layout.h"
+#include "clock.h"
+
+#include <string.h>
+
+#define LONGEST_NS (3600 * CS_NS_PER_S)
+#define PAST_NS    (86400 * CS_NS_PER_S)
+#define FUTURE_NS  (86400 * CS_NS_PER_S)
+
+static void
+emit(void *context, const struct cs_record *record)
+{
+	const struct cs_activity *activity = context;
+
+	cs_segment_writer_append(activity->writer, record);
+}
+
+void
+cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
+	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity))
+{
+	memset(activity, 0, sizeof(*activity));
+	activity->writer = writer;
+	activity->resolve = resolve;
+	cs_coalesce_init(&activity->coalesce, emit, activity);
+}
+
+void
+cs_activity_set_gpu(struct cs_activity *activity, uint32_t device, int gpu)
+{
+	if (device < CS_DEVICES_MAX && gpu >= 0 && gpu < (int)CS_GPUS_MAX)
+		atomic_store_explicit(
+			&activity->gpu_of_device[device], (int8_t)(gpu + 1), memory_order_release);
+}
+
+int
+cs_activity_gpu(const struct cs_activity *activity, uint32_t device)
+{
+	if (device >= CS_DEVICES_MAX)
+		return -1;
+	return atomic_load_explicit(&activity->gpu_of_device[device], memory_order_acquire) - 1;
+}
+
+static inline uint32_t
+fold_stream(uint32_t context_id, uint32_t stream_id)
+{
+	return (context_id << 24) ^ stream_id;
+}
+
+static inline bool
+times_good(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
+{
+	return start_ns != 0 && end_ns >= start_ns && end_ns - start_ns <= LONGEST_NS &&
+	       end_ns + PAST_NS >= activity->now_ns && end_ns <= activity->now_ns + FUTURE_NS;
+}
+
+/* What all kinds share. false: the record is counted as lost. */
+static inline bool
+fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uint32_t stream,
+	uint64_t start_ns, uint64_t end_ns, struct cs_record *record)
+{
+	int gpu;
+
+	if (__builtin_expect(!times_good(activity, start_ns, end_ns), 0)) {
+		activity->bad++;
+		return false;
+	}
+	gpu = cs_activity_gpu(activity, device);
+	if (__builtin_expect(gpu < 0, 0)) {
+		activity->unknown_device++;
+		if (device < CS_DEVICES_MAX)
+			atomic_fetch_or_explicit(
+				&activity->wanted_devices, UINT64_C(1) << device, memory_order_relaxed);
+		return false;
+	}
+	*record = (struct cs_record){
+		.gpu = (uint8_t)gpu,
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.stream_id = fold_stream(context, stream),
+	};
+	return true;
+}
+
+static inline void
+fill_graph(struct cs_record *record, uint32_t correlation_id, uint64_t graph_node_id, uint32_t graph_id)
+{
+	record->correlation_id = correlation_id;
+	record->graph_node_id = graph_node_id;
+	record->graph_id = graph_id;
+	if (graph_node_id != 0)
+		record->flags |= CS_RECORD_IN_GRAPH;
+}
+
+static void
+on_kernel(struct cs_activity *activity, const struct cs_activity_kernel *kernel)
+{
+	struct cs_kernel_identity identity = {0};
+	struct cs_kernel_key key = {
+		.name = kernel->name,
+		.graph_node_id = kernel->graph_node_id,
+		.correlation_id = kernel->correlation_id,
+		.context_id = kernel->context_id,
+		.stream_id = kernel->stream_id,
+	};
+	struct cs_record record;
+
+	activity->kernels++;
+	if (!fill_common(activity, kernel->device_id, kernel->context_id, kernel->stream_id, kernel->start_ns,
+		    kernel->end_ns, &record))
+		return;
+	fill_graph(&record, kernel->correlation_id, kernel->graph_node_id, kernel->graph_id);
+	if (kernel->end_ns > activity->last_end_ns)
+		activity->last_end_ns = kernel->end_ns;
+	if (kernel->graph_node_id != 0)
+		cs_launches_node(
+			&activity->launches, kernel->correlation_id, kernel->graph_id, kernel->start_ns);
+	activity->resolve(&key, &identity);
+	if (identity.kind == CS_CATALOG_NONE) {
+		record.type = CS_RECORD_BUSY;
+		record.klass = CS_BUSY_COMPUTE;
+		record.ref = 1;
+		record.value = kernel->end_ns - kernel->start_ns;
+		cs_coalesce_add(&activity->coalesce, &record);
+		return;
+	}
+	record.flags |= identity.record_flags;
+	record.ref = identity.ref;
+	if (identity.kind == CS_CATALOG_COLLECTIVE) {
+		record.type = CS_RECORD_COLLECTIVE;
+		record.value = identity.bytes;
+		record.sequence = identity.sequence;
+	} else {
+		record.type = CS_RECORD_MARKER;
+	}
+	cs_coalesce_break(&activity->coalesce, record.gpu, record.stream_id);
+	cs_segment_writer_append(activity->writer, &record);
+}
+
+static uint8_t
+copy_flags(uint8_t copy_kind)
+{
+	switch (copy_kind) {
+	case CS_COPY_TO_DEVICE:
+	case CS_COPY_HOST_TO_ARRAY:
+		return CS_RECORD_COPY_FROM_HOST;
+	case CS_COPY_TO_HOST:
+	case CS_COPY_ARRAY_TO_HOST:
+		return CS_RECORD_COPY_TO_HOST;
+	case CS_COPY_PEER:
+		return CS_RECORD_COPY_PEER;
+	default:
+		return 0;
+	}
+}
+
+static void
+add_copy(struct cs_activity *activity, struct cs_record *record, uint8_t flags, uint64_t bytes)
+{
+	record->type = CS_RECORD_BUSY;
+	record->klass = CS_BUSY_COPY;
+	record->flags |= flags;
+	record->ref = 1;
+	record->value = bytes;
+	cs_coalesce_add(&activity->coalesce, record);
+}
+
+static void
+on_copy(struct cs_activity *activity, const struct cs_activity_copy *copy)
+{
+	struct cs_record record;
+
+	if (!fill_common(activity, copy->device_id, copy->context_id, copy->stream_id, copy->start_ns,
+		    copy->end_ns, &record))
+		return;
+	fill_graph(&record, copy->correlation_id, copy->graph_node_id, copy->graph_id);
+	add_copy(activity, &record, copy_flags(copy->copy_kind), copy->bytes);
+}
+
+static void
+on_copy_peer(struct cs_activity *activity, const struct cs_activity_copy_peer *copy)
+{
+	struct cs_record record;
+
+	if (!fill_common(activity, copy->device_id, copy->context_id, copy->stream_id, copy->start_ns,
+		    copy->end_ns, &record))
+		return;
+	fill_graph(&record, copy->correlation_id, copy->graph_node_id, copy->graph_id);
+	add_copy(activity, &record, CS_RECORD_COPY_PEER, copy->bytes);
+}
+
+static void
+on_set(struct cs_activity *activity, const struct cs_activity_set *set)
+{
+	struct cs_record record;
+
+	if (!fill_common(activity, set->device_id, set->context_id, set->stream_id, set->start_ns,
+		    set->end_ns, &record))
+		return;
+	fill_graph(&record, set->correlation_id, set->graph_node_id, set->graph_id);
+	add_copy(activity, &record, 0, set->bytes);
+}
+
+static void
+on_graph(struct cs_activity *activity, const struct cs_activity_graph *graph)
+{
+	struct cs_record record;
+
+	if (!fill_common(activity, graph->device_id, graph->context_id, graph->stream_id, graph->start_ns,
+		    graph->end_ns, &record))
+		return;
+	record.type = CS_RECORD_GRAPH_LAUNCH;
+	record.correlation_id = graph->correlation_id;
+	record.graph_id = graph->graph_id;
+	if (graph->end_ns > activity->last_end_ns)
+		activity->last_end_ns = graph->end_ns;
+	cs_launches_whole(&activity->launches, graph->correlation_id, graph->graph_id, graph->start_ns);
+	cs_segment_writer_append(activity->writer, &record);
+}
+
+static inline void
+on_record(struct cs_activity *activity, const void *record)
+{
+	uint32_t kind;
+
+	memcpy(&kind, record, sizeof(kind));
+	switch (kind) {
+	case CS_ACTIVITY_CONCURRENT_KERNEL:
+	case CS_ACTIVITY_KERNEL:
+		on_kernel(activity, record);
+		break;
+	case CS_ACTIVITY_MEMCPY:
+		on_copy(activity, record);
+		break;
+	case CS_ACTIVITY_MEMCPY_PEER:
+		on_copy_peer(activity, record);
+		break;
+	case CS_ACTIVITY_MEMSET:
+		on_set(activity, record);
+		break;
+	case CS_ACTIVITY_GRAPH_TRACE:
+		on_graph(activity, record);
+		break;
+	default: /* kinds that another tool has switched on */
+		break;
+	}
+}
+
+static void
+publish_counts(struct cs_activity *activity)
+{
+	struct cs_status *status = cs_segment_writer_status(activity->writer);
+
+	atomic_fetch_add_explicit(&status->kernels_seen, activity->kernels, memory_order_relaxed);
+	if (activity->bad != 0)
+		cs_segment_writer_lose(
+			activity->writer, CS_LOSS_BAD_TIMESTAMP, activity->bad, activity->now_ns);
+	if (activity->unknown_device != 0)
+		cs_segment_writer_lose(
+			activity->writer, CS_LOSS_TABLE_FULL, activity->unknown_device, activity->now_ns);
+	if (activity->last_end_ns > atomic_load_explicit(&status->last_record_end_ns, memory_order_relaxed))
+		atomic_store_explicit(
+			&status->last_record_end_ns, activity->last_end_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&activity->kernels_total, activity->kernels, memory_order_relaxed);
+	atomic_fetch_add_explicit(&activity->bad_total, activity->bad, memory_order_relaxed);
+}
+
+void
+cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes, cs_activity_next next,
+	uint64_t now_ns)
+{
+	CUpti_Activity *record = NULL;
+
+	activity->now_ns = now_ns;
+	activity->kernels = 0;
+	activity->bad = 0;
+	activity->unknown_device = 0;
+	activity->last_end_ns = 0;
+	while (next(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
+		on_record(activity, record);
+	cs_coalesce_finish(&activity->coalesce);
+	publish_counts(activity);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a completed activity buffer to ring records.
+ *
+ *   kernel, collective   one COLLECTIVE record
+ *   kernel, step marker  one MARKER record
+ *   other kernels        BUSY, class compute, coalesced per stream
+ *   copies, sets         BUSY, class copy, coalesced per stream and direction; value = bytes
+ *   graph trace          one GRAPH_LAUNCH record
+ *
+ * Nothing is held back: all runs are closed at the end of a buffer. Records with impossible times are counted
+ * (LOSS BAD_TIMESTAMP) and left out: zero, end before start, lasting over an hour, or more than a day from
+ * now, which is what another tool's timestamp callback (raw TSC) looks like.
+ *
+ * stream_id of a record has CUPTI's context id folded into its top 8 bits, since stream ids are unique per
+ * context only.
+ *
+ * Thread context: cs_activity_parse by one thread at a time; the device map from any.
+ */
+#ifndef CS_ACTIVITY_H
+#define CS_ACTIVITY_H
+
+#include "coalesce.h"
+#include "labels.h"
+#include "launches.h"
+
+#include <stdatomic.h>
+
+#define CS_DEVICES_MAX 64U
+
+struct cs_activity {
+	struct cs_segment_writer *writer;
+	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity);
+	_Atomic int8_t gpu_of_device[CS_DEVICES_MAX]; /* CUDA ordinal -> GPU index + 1; 0 unknown */
+	_Atomic uint64_t wanted_devices;              /* one bit per device that records named in vain */
+	struct cs_coalesce coalesce;
+	struct cs_launches launches;
+	uint64_t now_ns;
+	/* of the buffer being parsed */
+	uint64_t kernels, bad, unknown_device, last_end_ns;
+	/* of all; for the watchdog */
+	_Atomic uint64_t kernels_total, bad_total;
+};
+
+typedef CUptiResult (*cs_activity_next)(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record);
+
+void cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
+	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity));
+
+/* Says which GPU index of the segment a CUDA device is. Records of devices without one are lost (TABLE_FULL).
+ */
+void cs_activity_set_gpu(struct cs_activity *activity, uint32_t device, int gpu);
+int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 unknown */
+
+/* Walks with `next`, cuptiActivityGetNextRecord of the library that filled the buffer. Adds to STATUS. */
+void cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes,
+	cs_activity_next next, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The activity buffers that CUPTI fills. A fixed pool, taken by application threads inside their CUDA calls,
+ * so: lock-free, no allocation, and never an empty answer (CUPTI before 12.9 crashes on NULL).
+ *
+ * When the pool is empty a small reserve buffer is given, and after those a fresh mapping. Their records are
+ * parsed like all others; `short_requests` counts how often it came to that. Two holders never share a
+ * buffer: a design with one static buffer for everybody broke with CUPTI 13.0.
+ *
+ * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
+ * was switched off.
+ *
+ * Thread context: init once; everything else from any thread at any time.
+ */
+#ifndef CS_BUFFERS_H
+#define CS_BUFFERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CS_BUFFER_BYTES         (512U * 1024U)
+#define CS_BUFFERS_MAX          32U
+#define CS_BUFFER_RESERVE_BYTES (16U * 1024U)
+#define CS_BUFFER_RESERVE_MAX   64U
+#define CS_BUFFER_FRESH_MAX     64U
+
+struct cs_buffers {
+	uint8_t *pool;    /* NULL before init */
+	uint8_t *reserve; /* untouched pages cost nothing until the pool has run out */
+	uint32_t count;
+	_Atomic uint32_t pool_free;    /* one bit per buffer */
+	_Atomic uint64_t reserve_free; /* one bit per buffer */
+	_Atomic(uint8_t *) fresh[CS_BUFFER_FRESH_MAX];
+	/* CLOCK_REALTIME of take, 0 while not held; pool, reserve, fresh in this order */
+	_Atomic uint64_t held_since_ns[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX];
+	_Atomic uint64_t requested;
+	_Atomic uint64_t completed;
+	_Atomic uint64_t short_requests;
+};
+
+/* Maps `count` (1 ... CS_BUFFERS_MAX) buffers. 0, -EINVAL, -ENOMEM (then take gives fresh mappings). */
+int cs_buffers_init(struct cs_buffers *buffers, uint32_t count);
+/* For tests; nothing may be held. */
+void cs_buffers_destroy(struct cs_buffers *buffers);
+uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
+
+/* Never fails; 8-aligned. Returns false when the pool was empty and a small buffer was given instead. */
+bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
+
+/* Whether the buffer is one of ours that is held. Another tool's buffers can come back to us after it has
+ * replaced our callbacks and we have registered them again; those are to be left alone. */
+bool cs_buffers_is_held(const struct cs_buffers *buffers, const uint8_t *buffer);
+void cs_buffers_give(struct cs_buffers *buffers, uint8_t *buffer);
+
+/* Buffers taken before `ignore_before_ns` are left out of both: after another tool has replaced our callbacks
+ * they may never come back. oldest: when the longest-held one was taken; `none_ns` when none is held. */
+uint64_t cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns, uint64_t none_ns);
+uint32_t cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before_ns);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coexist.h"
+
+bool
+cs_coexist_should_unsubscribe(
+	enum cs_mode mode, uint64_t now_ns, uint64_t first_context_ns, uint64_t last_graph_ns)
+{
+	if (mode == CS_MODE_FULL || first_context_ns == 0)
+		return false;
+	if (last_graph_ns == 0)
+		return now_ns > first_context_ns && now_ns - first_context_ns >= CS_COEXIST_NO_GRAPH_NS;
+	return now_ns > last_graph_ns && now_ns - last_graph_ns >= CS_COEXIST_QUIET_NS;
+}
+
+static bool
+work_went_on(const struct cs_coexist_window *window)
+{
+	if (window->subscribed)
+		return window->launches != 0;
+	return (double)window->cpu_ns >= CS_COEXIST_BUSY_SHARE * (double)window->length_ns &&
+	       window->length_ns != 0;
+}
+
+enum cs_coexist_verdict
+cs_coexist_judge(const struct cs_coexist_window *window, unsigned int *silent)
+{
+	if (window->requested != 0 || window->completed != 0) {
+		*silent = 0;
+		return CS_COEXIST_OURS;
+	}
+	if (!work_went_on(window))
+		return CS_COEXIST_IDLE;
+	++*silent;
+	if (window->held != 0 && *silent < CS_COEXIST_SILENT_MAX)
+		return CS_COEXIST_SILENT;
+	*silent = 0;
+	return CS_COEXIST_FOREIGN;
+}

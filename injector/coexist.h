@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Living with other users of CUPTI, torch.profiler above all.
+ *
+ * Subscription. While we hold one, torch.profiler records no GPU event for the life of the process. So it is
+ * given up when no graph has been captured for CS_COEXIST_QUIET_NS, or, when there never was a graph,
+ * CS_COEXIST_NO_GRAPH_NS after the first context. Full mode keeps it. Tracing needs none.
+ *
+ * Buffers. Another tool replaces our buffer callbacks without a word. A window in which work went on and
+ * CUPTI neither asked us for a buffer nor returned one is foreign. Buffers that we still have with CUPTI make
+ * that less certain (one may have room left): then CS_COEXIST_SILENT_MAX such windows in a row are needed.
+ * After a foreign window the kinds are left as they are, and for CS_COEXIST_STEP_BACK_NS nothing is touched;
+ * then our callbacks are registered again.
+ *
+ * Whether work went on: graph launches by callback while subscribed; else a process that used at least
+ * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that
+ * follows is that it is looked at again a step-back later.
+ *
+ * Pure; one thread.
+ */
+#ifndef CS_COEXIST_H
+#define CS_COEXIST_H
+
+#include "environment.h"
+
+#define CS_COEXIST_QUIET_NS     30000000000ULL
+#define CS_COEXIST_NO_GRAPH_NS  120000000000ULL
+#define CS_COEXIST_STEP_BACK_NS 60000000000ULL
+#define CS_COEXIST_SILENT_MAX   3U
+#define CS_COEXIST_BUSY_SHARE   0.2
+
+/* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_REALTIME; a clock set back only delays. */
+bool cs_coexist_should_unsubscribe(
+	enum cs_mode mode, uint64_t now_ns, uint64_t first_context_ns, uint64_t last_graph_ns);
+
+/* What happened between two looks at the counters. */
+struct cs_coexist_window {
+	uint64_t requested, completed; /* buffers */
+	uint32_t held;                 /* at the beginning */
+	bool subscribed;
+	uint64_t launches; /* graph launches by callback; with `subscribed` */
+	uint64_t cpu_ns;   /* of the process without our own */
+	uint64_t length_ns;
+};
+
+enum cs_coexist_verdict {
+	CS_COEXIST_OURS,   /* buffers came our way */
+	CS_COEXIST_IDLE,   /* nothing happened, nothing to tell */
+	CS_COEXIST_SILENT, /* work went on, but it may be in buffers that CUPTI still holds */
+	CS_COEXIST_FOREIGN,
+};
+
+/* *silent counts silent windows in a row; begin with 0. */
+enum cs_coexist_verdict cs_coexist_judge(const struct cs_coexist_window *window, unsigned int *silent);
+
+#endif

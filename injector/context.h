@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts. The first one brings everything to life: segment, label tables, buffers, worker. Each one names
+ * the device whose identity the worker then looks up (CUDA calls are forbidden where we hear of contexts).
+ */
+#ifndef CS_CONTEXT_H
+#define CS_CONTEXT_H
+
+#include "instance.h"
+
+/* From CUPTI's CONTEXT_CREATED callback, on the thread that creates it. Allocates and does file work once. */
+void cs_context_created(CUcontext context);
+
+/* The same without a context at hand, when callbacks are not to be had. Start-up or worker. 0 or -errno. */
+int cs_context_bring_to_life(struct cs_instance *instance);
+
+/* The next device whose context came up since the last call. Worker. */
+bool cs_context_take_device(uint32_t *device, uint32_t *context_id);
+
+#endif

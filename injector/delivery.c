@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "delivery.h"
+
+#include "clock.h"
+#include "instance.h"
+
+#include <errno.h>
+
+static struct cs_buffers buffers;
+static struct cs_activity activity;
+static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t parse_cpu_ns;
+static _Atomic bool worker_known;
+static pthread_t worker_thread;
+
+int
+cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer)
+{
+	cs_activity_init(&activity, writer, cs_labels_resolve);
+	return cs_buffers_init(&buffers, instance->settings.buffers);
+}
+
+/* An application thread, inside its CUDA call. */
+static void CUPTIAPI
+buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
+	int saved_errno = errno;
+	uint64_t now_ns = cs_clock_realtime_ns();
+	struct cs_segment_writer *writer = cs_injector_borrow_writer();
+
+	*max_records = 0; /* as many as fit */
+	if (!cs_buffers_take(&buffers, now_ns, buffer, bytes) && writer)
+		cs_segment_writer_lose(writer, CS_LOSS_POOL_EMPTY, 1, now_ns);
+	errno = saved_errno;
+}
+
+static void
+parse(uint8_t *buffer, size_t valid_bytes)
+{
+	struct cs_instance *instance = cs_instance_get();
+
+	pthread_mutex_lock(&parse_lock);
+	cs_activity_parse(&activity, buffer, valid_bytes, instance->cupti.activity_get_next_record,
+		cs_clock_realtime_ns());
+	pthread_mutex_unlock(&parse_lock);
+}
+
+static void
+count_dropped(struct cs_segment_writer *writer)
+{
+	size_t dropped = 0;
+
+	if (cs_instance_get()->cupti.activity_get_num_dropped_records(NULL, 0, &dropped) == CUPTI_SUCCESS &&
+		dropped != 0)
+		cs_segment_writer_lose(writer, CS_LOSS_CUPTI_DROPPED, dropped, cs_clock_realtime_ns());
+}
+
+static bool
+on_worker(void)
+{
+	return atomic_load_explicit(&worker_known, memory_order_acquire) &&
+	       pthread_equal(pthread_self(), worker_thread);
+}
+
+/* CUPTI's thread, or our worker inside FlushAll. */
+static void CUPTIAPI
+buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid_bytes)
+{
+	int saved_errno = errno;
+	struct cs_segment_writer *writer = cs_injector_borrow_writer();
+	bool foreign_thread = !on_worker();
+	uint64_t before_ns = foreign_thread ? cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+
+	(void)context;
+	(void)stream;
+	if (writer && cs_buffers_is_held(&buffers, buffer) && valid_bytes <= bytes) {
+		if (valid_bytes != 0)
+			parse(buffer, valid_bytes);
+		count_dropped(writer);
+	}
+	cs_buffers_give(&buffers, buffer);
+	if (foreign_thread)
+		atomic_fetch_add_explicit(&parse_cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns,
+			memory_order_relaxed);
+	errno = saved_errno;
+}
+
+CUptiResult
+cs_delivery_register(const struct cs_cupti_api *cupti)
+{
+	return cupti->activity_register_callbacks(buffer_requested, buffer_completed);
+}
+
+struct cs_buffers *
+cs_delivery_buffers(void)
+{
+	return &buffers;
+}
+
+void
+cs_delivery_set_gpu(uint32_t device, int gpu)
+{
+	cs_activity_set_gpu(&activity, device, gpu);
+}
+
+int
+cs_delivery_gpu(uint32_t device)
+{
+	return cs_activity_gpu(&activity, device);
+}
+
+uint64_t
+cs_delivery_cpu_ns(void)
+{
+	return atomic_load_explicit(&parse_cpu_ns, memory_order_relaxed);
+}
+
+uint64_t
+cs_delivery_take_wanted(void)
+{
+	return atomic_exchange_explicit(&activity.wanted_devices, 0, memory_order_relaxed);
+}
+
+void
+cs_delivery_set_worker(pthread_t worker)
+{
+	worker_thread = worker;
+	atomic_store_explicit(&worker_known, true, memory_order_release);
+}
+
+void
+cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts)
+{
+	counts->requested = atomic_load_explicit(&buffers.requested, memory_order_relaxed);
+	counts->completed = atomic_load_explicit(&buffers.completed, memory_order_relaxed);
+	counts->held = cs_buffers_held(&buffers, ignore_before_ns);
+	counts->kernels = atomic_load_explicit(&activity.kernels_total, memory_order_relaxed);
+	counts->bad = atomic_load_explicit(&activity.bad_total, memory_order_relaxed);
+	pthread_mutex_lock(&parse_lock);
+	for (unsigned int i = 0; i < CS_DEPTH_COUNT; i++)
+		counts->launches[i] = activity.launches.depth[i].count;
+	pthread_mutex_unlock(&parse_lock);
+}
+
+bool
+cs_delivery_steps(struct cs_launches_steps *steps)
+{
+	bool found;
+
+	pthread_mutex_lock(&parse_lock);
+	found = cs_launches_steps(&activity.launches, steps);
+	pthread_mutex_unlock(&parse_lock);
+	return found;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUPTI's two buffer callbacks, and what goes on between them and the ring.
+ *
+ * A completed buffer is parsed right there, on the thread that completes it (CUPTI's own, or our worker
+ * inside FlushAll): the buffer is free again at once, so the pool stays small; records reach the ring without
+ * waiting for another thread; and no application thread is involved. CUPTI spends more time on a record
+ * itself than we do. A lock makes parsing one at a time. It is never held while CUPTI is called for anything
+ * but the walk.
+ */
+#ifndef CS_DELIVERY_H
+#define CS_DELIVERY_H
+
+#include "activity.h"
+#include "buffers.h"
+
+struct cs_instance;
+
+/* Once, before the writer is handed out. 0, -ENOMEM (works on with small buffers). */
+int cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer);
+
+/* Registers the callbacks with CUPTI; again whenever somebody else has replaced them. */
+CUptiResult cs_delivery_register(const struct cs_cupti_api *cupti);
+
+struct cs_buffers *cs_delivery_buffers(void);
+void cs_delivery_set_gpu(uint32_t device, int gpu);
+int cs_delivery_gpu(uint32_t device);
+
+/* CPU time spent in completed callbacks on threads that are not the worker. */
+uint64_t cs_delivery_cpu_ns(void);
+/* The worker's own time is counted by itself. */
+void cs_delivery_set_worker(pthread_t worker);
+
+struct cs_delivery_counts {
+	uint64_t requested, completed;
+	uint32_t held;
+	uint64_t kernels, bad; /* records, all times */
+	uint64_t launches[CS_DEPTH_COUNT];
+};
+/* held leaves out buffers taken before `ignore_before_ns`. */
+void cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts);
+/* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
+uint64_t cs_delivery_take_wanted(void);
+bool cs_delivery_steps(struct cs_launches_steps *steps);
+
+#endif

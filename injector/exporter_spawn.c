@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter_spawn.h"
+
+#include "instance.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXECUTABLE      "collscope-exporter"
+#define STACK_BYTES     (64U * 1024U)
+#define ENVIRONMENT_MAX 1024U
+#define NSIG_ALL        64
+
+bool
+cs_exporter_is_running(const char *directory)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char path[CS_PATH_BYTES + 32];
+	bool held;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	close(fd);
+	return held;
+}
+
+int
+cs_exporter_find(const char *configured, const char *library_path, char *path, size_t path_bytes)
+{
+	/* Beside the library; PREFIX/lib, PREFIX/lib/TRIPLET; the build tree. */
+	static const char *const places[] = {"", "../bin/", "../../bin/", "../exporter/"};
+	const char *slash = strrchr(library_path, '/');
+	int length;
+
+	if (configured[0]) {
+		length = snprintf(path, path_bytes, "%s", configured);
+		return length > 0 && (size_t)length < path_bytes && access(path, X_OK) == 0 ? 0 : -ENOENT;
+	}
+	for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+		length = snprintf(path, path_bytes, "%.*s%s%s", (int)(slash + 1 - library_path), library_path,
+			places[i], EXECUTABLE);
+		if (length > 0 && (size_t)length < path_bytes && access(path, X_OK) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* -- the new process ------------------------------------------------------------------------------------- */
+
+struct launch {
+	const char *path;
+	char *const *arguments;
+	char *const *environment;
+	uint8_t *inner_stack_top;
+	int error; /* shared memory: what execve said */
+};
+
+/*
+ * Both functions run in processes that share the host's memory (as after vfork) while the thread that made
+ * them waits: nothing but system calls, and nothing that takes a lock. Handlers are reset first, so none of
+ * the host's can run here.
+ */
+static void
+reset_signals(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigset_t none;
+
+	for (int number = 1; number <= NSIG_ALL; number++)
+		sigaction(number, &action, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void
+replace_descriptors(void)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+	int null = open("/dev/null", O_RDWR);
+
+	if (null < 0)
+		return;
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
+		return;
+	/* Linux before 5.9, or a seccomp filter. */
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (unsigned int fd = 3; fd < limit.rlim_cur && fd < 65536; fd++)
+		close((int)fd);
+}
+
+static int
+run_exporter(void *argument)
+{
+	struct launch *launch = argument;
+
+	reset_signals();
+	setsid();
+	if (chdir("/") != 0)
+		launch->error = errno;
+	replace_descriptors();
+	execve(launch->path, launch->arguments, launch->environment);
+	launch->error = errno;
+	_exit(127);
+}
+
+/* Ends as soon as the exporter runs its own program; the exporter then belongs to init. */
+static int
+run_intermediate(void *argument)
+{
+	struct launch *launch = argument;
+
+	if (clone(run_exporter, launch->inner_stack_top, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
+		launch->error = errno;
+	_exit(0);
+}
+
+static int
+start_detached(struct launch *launch)
+{
+	uint8_t *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	int result = 0;
+	pid_t pid;
+
+	if (stacks == MAP_FAILED)
+		return -ENOMEM;
+	launch->inner_stack_top = stacks + STACK_BYTES;
+	/* No termination signal: the host gets no SIGCHLD, and its wait(2) does not see this child. */
+	pid = clone(run_intermediate, stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, launch);
+	if (pid < 0)
+		result = -errno;
+	else
+		while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	munmap(stacks, 2 * STACK_BYTES);
+	return result < 0 ? result : -launch->error;
+}
+
+/* The host's environment without what would make the exporter a traced process, or differ from one start to
+ * the next. */
+static bool
+environment_kept(const char *entry)
+{
+	static const char *const dropped[] = {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=",
+		"NCCL_PROFILER_PLUGIN=", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
+
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		if (strncmp(entry, dropped[i], strlen(dropped[i])) == 0)
+			return false;
+	return true;
+}
+
+static int
+start(const struct cs_settings *settings, const char *directory, const char *path)
+{
+	/* The worker's stack is small. */
+	static char *environment[ENVIRONMENT_MAX + 1];
+	static char directory_option[CS_PATH_BYTES + 32], listen_option[192];
+	char *arguments[5];
+	struct launch launch = {.path = path, .arguments = arguments, .environment = environment};
+	size_t count = 0;
+
+	snprintf(directory_option, sizeof(directory_option), "--collscope.dir=%s", directory);
+	snprintf(listen_option, sizeof(listen_option), "--web.listen-address=%s", settings->listen);
+	arguments[0] = (char[]){EXECUTABLE};
+	arguments[1] = (char[]){"--collscope.auto"};
+	arguments[2] = directory_option;
+	arguments[3] = listen_option;
+	arguments[4] = NULL;
+	for (char **entry = environ; entry && *entry && count < ENVIRONMENT_MAX; entry++)
+		if (environment_kept(*entry))
+			environment[count++] = *entry;
+	environment[count] = NULL;
+	return start_detached(&launch);
+}
+
+int
+cs_exporter_spawn(const struct cs_settings *settings, const char *directory)
+{
+	char path[CS_PATH_BYTES * 2];
+	int result;
+
+	if (!settings->exporter || cs_exporter_is_running(directory))
+		return 1;
+	result = cs_exporter_find(settings->exporter_path, cs_injector_library_path(), path, sizeof(path));
+	if (result < 0) {
+		cs_log_warn("No %s found beside the library: records are kept, but nobody serves them; set "
+			    "COLLSCOPE_EXPORTER_PATH, or COLLSCOPE_EXPORTER=off to silence this.",
+			EXECUTABLE);
+		return result;
+	}
+	result = start(settings, directory, path);
+	if (result < 0)
+		cs_log_warn("Cannot start %s (%s).", path, strerrordesc_np(-result));
+	else
+		cs_log_info("Exporter started path=%s listen=%s", path, settings->listen);
+	return result;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A forked child is dead to us: it has no thread of ours, CUPTI hangs in it (FlushAll in a forked child never
+ * returns), and the segment is the parent's. So the child forgets the segment and never calls CUPTI again. A
+ * child that then executes another program starts anew from its environment.
+ */
+#include "instance.h"
+
+static void
+forget_in_child(void)
+{
+	struct cs_instance *instance = cs_instance_get();
+	struct cs_segment_writer *writer = atomic_load(&instance->writer);
+
+	atomic_store(&instance->dead, true);
+	atomic_store(&instance->writer, NULL);
+	if (writer)
+		cs_segment_writer_abandon(writer);
+}
+
+void
+cs_fork_register(void)
+{
+	pthread_atfork(NULL, NULL, forget_in_child);
+}

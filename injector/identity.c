@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "identity.h"
+
+#include "nvml.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const allowed_names[] = {
+	"NCCL_*",
+	"VLLM_*ALLREDUCE*",
+	"VLLM_*ALL_REDUCE*",
+	"SGLANG_*ALL_REDUCE*",
+	"SGLANG_*ALLREDUCE*",
+	"SGLANG_*AR",
+	"SGLANG_*AR_*",
+	"TRTLLM_*",
+};
+
+static const char *const secret_words[] = {
+	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE", "AUTH"};
+
+static bool
+contains_ignoring_case(const char *text, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (; *text; text++)
+		if (strncasecmp(text, word, length) == 0)
+			return true;
+	return false;
+}
+
+/* "user:password@host", or a long run of characters of the kind that keys are made of. */
+static bool
+value_looks_secret(const char *value)
+{
+	const char *at = strchr(value, '@');
+	const char *colon = strchr(value, ':');
+	unsigned int run = 0, digits = 0, letters = 0;
+
+	if (at && colon && colon < at)
+		return true;
+	for (const char *c = value; *c; c++) {
+		if (!isalnum((unsigned char)*c) && *c != '+') {
+			run = digits = letters = 0;
+			continue;
+		}
+		run++;
+		if (isdigit((unsigned char)*c))
+			digits++;
+		else
+			letters++;
+		if (run >= 24 && digits >= 4 && letters >= 4)
+			return true;
+	}
+	return false;
+}
+
+bool
+cs_identity_environment_allowed(const char *name, const char *value)
+{
+	bool allowed = false;
+
+	for (size_t i = 0; i < sizeof(allowed_names) / sizeof(allowed_names[0]); i++)
+		if (fnmatch(allowed_names[i], name, 0) == 0)
+			allowed = true;
+	if (!allowed)
+		return false;
+	for (size_t i = 0; i < sizeof(secret_words) / sizeof(secret_words[0]); i++)
+		if (contains_ignoring_case(name, secret_words[i]) ||
+			contains_ignoring_case(value, secret_words[i]))
+			return false;
+	return !value_looks_secret(value);
+}
+
+static void
+append_word(char *text, size_t text_bytes, const char *word)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, text_bytes - used, "%s%s", used ? " " : "", word);
+}
+
+void
+cs_identity_command_line(const char *words, size_t words_bytes, char *text, size_t text_bytes)
+{
+	size_t length = strnlen(words, words_bytes);
+	const char *slash;
+	char word[256];
+
+	text[0] = '\0';
+	if (length == 0)
+		return;
+	snprintf(word, sizeof(word), "%.*s", (int)length, words);
+	slash = strrchr(word, '/');
+	append_word(text, text_bytes, slash ? slash + 1 : word);
+	/* Options before the script take no value that we would want to show: the first word without a hyphen
+	 * is the script, "-m NAME" a module; after "-c" comes a program text. */
+	for (size_t at = length + 1; at < words_bytes; at += length + 1) {
+		length = strnlen(words + at, words_bytes - at);
+		snprintf(word, sizeof(word), "%.*s", (int)length, words + at);
+		if (strcmp(word, "-c") == 0) {
+			append_word(text, text_bytes, "-c");
+			return;
+		}
+		if (strcmp(word, "-m") == 0) {
+			append_word(text, text_bytes, "-m");
+			continue;
+		}
+		if (word[0] == '-')
+			continue;
+		if (!strchr(word, '=') && !value_looks_secret(word))
+			append_word(text, text_bytes, word);
+		return;
+	}
+}
+
+/* -- filling --------------------------------------------------------------------------------------------- */
+
+static size_t
+read_file(const char *path, char *bytes, size_t bytes_max)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return 0;
+	got = read(fd, bytes, bytes_max - 1);
+	close(fd);
+	if (got < 0)
+		got = 0;
+	bytes[got] = '\0';
+	return (size_t)got;
+}
+
+static void
+fill_names(struct cs_segment_writer *writer)
+{
+	char text[256], words[1024];
+	size_t length;
+
+	length = read_file("/proc/self/comm", text, sizeof(text));
+	if (length > 0 && text[length - 1] == '\n')
+		text[length - 1] = '\0';
+	cs_segment_writer_text(writer, CS_TEXT_COMM, text);
+	length = read_file("/proc/self/cmdline", words, sizeof(words));
+	cs_identity_command_line(words, length, text, sizeof(text));
+	cs_segment_writer_text(writer, CS_TEXT_COMMAND_LINE, text);
+}
+
+static void
+fill_versions(const struct cs_instance *instance, struct cs_segment_writer *writer)
+{
+	struct cs_nvml *nvml = cs_nvml_open();
+	char text[64];
+	int version = 0;
+
+	if (instance->cupti.driver_get_version(&version) == CUDA_SUCCESS) {
+		snprintf(text, sizeof(text), "%d.%d", version / 1000, version % 1000 / 10);
+		cs_segment_writer_text(writer, CS_TEXT_CUDA_DRIVER, text);
+	}
+	snprintf(text, sizeof(text), "%u", instance->cupti.version);
+	cs_segment_writer_text(writer, CS_TEXT_CUPTI, text);
+	cs_segment_writer_text(writer, CS_TEXT_CUPTI_PATH, instance->cupti.path);
+	cs_nvml_driver_version(nvml, text, sizeof(text));
+	cs_segment_writer_text(writer, CS_TEXT_DRIVER, text);
+	cs_nvml_close(nvml);
+}
+
+/* The environment as it was at exec: /proc's copy, since the host may be changing its own right now. */
+static void
+fill_environment(struct cs_segment_writer *writer)
+{
+	enum { WORDS_BYTES = 256 * 1024 };
+	char *words = malloc(WORDS_BYTES);
+	char pod[128], pod_namespace[64] = "", pod_name[64] = "";
+	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+	size_t used = 0;
+	ssize_t got;
+
+	if (!words || fd < 0)
+		goto out;
+	while (used < WORDS_BYTES - 1 && (got = read(fd, words + used, WORDS_BYTES - 1 - used)) > 0)
+		used += (size_t)got;
+	words[used] = '\0';
+	for (size_t at = 0; at < used; at += strlen(words + at) + 1) {
+		char *equals = strchr(words + at, '=');
+
+		if (!equals)
+			continue;
+		*equals = '\0';
+		if (strcmp(words + at, "POD_NAMESPACE") == 0)
+			snprintf(pod_namespace, sizeof(pod_namespace), "%.63s", equals + 1);
+		else if (strcmp(words + at, "POD_NAME") == 0)
+			snprintf(pod_name, sizeof(pod_name), "%.63s", equals + 1);
+		else if (cs_identity_environment_allowed(words + at, equals + 1))
+			cs_segment_writer_environment(writer, words + at, equals + 1);
+		*equals = '=';
+	}
+	if (pod_name[0]) {
+		snprintf(pod, sizeof(pod), "%s%s%s", pod_namespace, pod_namespace[0] ? "/" : "", pod_name);
+		cs_segment_writer_text(writer, CS_TEXT_POD, pod);
+	}
+out:
+	if (fd >= 0)
+		close(fd);
+	free(words);
+}
+
+void
+cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer)
+{
+	fill_names(writer);
+	fill_versions(instance, writer);
+	fill_environment(writer);
+}
+
+static void
+fill_from_driver(const struct cs_cupti_api *cupti, CUdevice device, struct cs_gpu *gpu)
+{
+	CUuuid uuid;
+	size_t bytes = 0;
+	int major = 0, minor = 0, count = 0;
+
+	if (cupti->device_get_uuid(&uuid, device) == CUDA_SUCCESS)
+		memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
+	if (cupti->device_get_name(gpu->name, sizeof(gpu->name), device) != CUDA_SUCCESS)
+		gpu->name[0] = '\0';
+	gpu->name[sizeof(gpu->name) - 1] = '\0';
+	if (cupti->device_total_memory(&bytes, device) == CUDA_SUCCESS)
+		gpu->memory_bytes = bytes;
+	if (cupti->device_get_attribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) ==
+		CUDA_SUCCESS)
+		gpu->multiprocessors = (uint32_t)count;
+	if (cupti->device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ==
+			CUDA_SUCCESS &&
+		cupti->device_get_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) ==
+			CUDA_SUCCESS)
+		gpu->compute_capability = (uint32_t)(major * 10 + minor);
+}
+
+int
+cs_identity_register_gpu(
+	struct cs_instance *instance, struct cs_segment_writer *writer, uint32_t device, uint32_t context_id)
+{
+	struct cs_gpu gpu = {.nvml_index = -1, .cuda_ordinal = (int32_t)device, .context_id = context_id};
+	struct cs_nvml *nvml;
+	char pci_bus_id[32] = "";
+
+	/* A CUdevice is its ordinal. */
+	fill_from_driver(&instance->cupti, (CUdevice)device, &gpu);
+	if (instance->cupti.device_get_pci_bus_id(pci_bus_id, sizeof(pci_bus_id), (CUdevice)device) ==
+		CUDA_SUCCESS) {
+		sscanf(pci_bus_id, "%x:%x:%x", &gpu.pci_domain, &gpu.pci_bus, &gpu.pci_device);
+		nvml = cs_nvml_open();
+		cs_nvml_fill(nvml, pci_bus_id, &gpu);
+		cs_nvml_close(nvml);
+	}
+	return cs_segment_writer_gpu(writer, &gpu);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who this process is: its name, the first words of its command line, its pod, the versions below it, its
+ * GPUs, and those environment variables that decide how collectives run.
+ *
+ * Nothing secret goes into a segment: of the command line only the program and the script or module; of the
+ * environment only allow-listed names, and none whose name or value looks like a credential.
+ *
+ * Worker; reads /proc and loads NVML. The filters are pure.
+ */
+#ifndef CS_IDENTITY_H
+#define CS_IDENTITY_H
+
+#include "instance.h"
+
+#define CS_IDENTITY_VALUE_BYTES 128U
+
+void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer);
+
+/* Adds a CUDA device to the GPU table. Index in the segment, or -errno. */
+int cs_identity_register_gpu(
+	struct cs_instance *instance, struct cs_segment_writer *writer, uint32_t device, uint32_t context_id);
+
+/* Whether NAME=VALUE may be shown. */
+bool cs_identity_environment_allowed(const char *name, const char *value);
+
+/* Program and script of a /proc/PID/cmdline (words end with NUL): "python3 -m
+ * vllm.entrypoints.openai.api_server". */
+void cs_identity_command_line(const char *words, size_t words_bytes, char *text, size_t text_bytes);
+
+#endif

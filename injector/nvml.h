@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What only NVML knows: the index of a GPU on the node (which is what other exporters name it by), the
+ * driver's version, and how GPUs are linked. The library is the driver's own; without it everything is
+ * unknown.
+ *
+ * Worker only: loads a library and opens devices.
+ */
+#ifndef CS_NVML_H
+#define CS_NVML_H
+
+#include "segment.h"
+
+struct cs_nvml; /* opaque */
+
+/* NULL when there is none. */
+struct cs_nvml *cs_nvml_open(void);
+void cs_nvml_close(struct cs_nvml *nvml); /* NULL is fine */
+
+/* "580.159.04"; "" unknown. */
+void cs_nvml_driver_version(struct cs_nvml *nvml, char *text, size_t text_bytes);
+/* Fills nvml_index, link[] and link_nvlinks[] of the GPU at this PCI address ("0000:1b:00.0"). 0, or -ENODEV
+ * with nvml_index -1. */
+int cs_nvml_fill(struct cs_nvml *nvml, const char *pci_bus_id, struct cs_gpu *gpu);
+
+#endif

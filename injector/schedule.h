@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When to trace, and how deeply: a function of the clock, the mode and what was asked. It keeps no state but
+ * requests, so a clock that is set, or a process that was stopped for an hour, needs no care: the next look
+ * gives what is due now.
+ *
+ * Sample mode. Periods begin at multiples of their length of CLOCK_REALTIME, so every process of every node
+ * traces the same moments. A period of base length times 2^n begins together with one of the base length, so
+ * processes that look at different rates still meet. Within a period:
+ *
+ *   | light | deep (window_ns) | light | off, or light when light_always ... |
+ *   0       light_ns
+ *
+ * Full mode, and a request to trace: deep, in slices of CS_SCHEDULE_SLICE_NS so that coverage is reported as
+ * it happens. Pure; one thread.
+ */
+#ifndef CS_SCHEDULE_H
+#define CS_SCHEDULE_H
+
+#include "environment.h"
+#include "segment_writer.h"
+
+#include <stdbool.h>
+
+#define CS_SCHEDULE_SLICE_NS 1000000000ULL
+/* What may be asked for: so long, and beginning at most so far ahead. */
+#define CS_REQUEST_LENGTH_MAX_NS 600000000000ULL
+#define CS_REQUEST_AHEAD_MAX_NS  3600000000000ULL
+
+struct cs_schedule {
+	enum cs_mode mode;
+	uint64_t period_ns;
+	uint64_t window_ns;
+	uint64_t light_ns;
+	bool light_always;
+	bool paused;
+	bool asked;
+	uint64_t asked_from_ns, asked_until_ns; /* CLOCK_REALTIME */
+	uint64_t asked_until_monotonic_ns;      /* the same end, for when the clock is set back meanwhile */
+};
+
+struct cs_schedule_plan {
+	enum cs_depth depth;
+	uint32_t ordinal;  /* of the period or slice since 1970, cut to 32 bits: the same in all processes */
+	uint64_t until_ns; /* CLOCK_REALTIME: when to look again; > now */
+};
+
+void cs_schedule_init(struct cs_schedule *schedule, const struct cs_settings *settings);
+
+/* What is due now. Forgets a request that has run out. */
+void cs_schedule_look(
+	struct cs_schedule *schedule, uint64_t now_ns, uint64_t monotonic_ns, struct cs_schedule_plan *plan);
+
+/*
+ * Takes a request from a reader. 0 or a positive errno for cs_segment_writer_answer: EINVAL (ends before it
+ * begins, or is over), ERANGE (longer than CS_REQUEST_LENGTH_MAX_NS or begins too far ahead), EBUSY (TRACE
+ * while paused), EOPNOTSUPP (unknown command). A second TRACE replaces the first.
+ */
+int cs_schedule_request(struct cs_schedule *schedule, const struct cs_segment_request *request,
+	uint64_t now_ns, uint64_t monotonic_ns);
+
+#endif

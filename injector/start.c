@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens inside cuInit: settings, CUPTI, subscription. No thread, no segment: a process may well never
+ * create a context (API servers and tokenizers call cuInit too).
+ */
+#include "clock.h"
+#include "context.h"
+#include "delivery.h"
+#include "instance.h"
+#include "log.h"
+#include "nccl/nccl_activate.h"
+#include "nvtx/nvtx_activate.h"
+#include "rundir.h"
+#include "subscription.h"
+#include "tracing.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static void
+complain(const char *sentence, void *context)
+{
+	(void)context;
+	cs_log_warn("%s", sentence);
+}
+
+static void
+load_catalog(struct cs_instance *instance)
+{
+	char complaint[256] = "";
+
+	if (cs_catalog_load(instance->settings.catalog, &instance->catalog, complaint, sizeof(complaint)) < 0)
+		cs_log_warn("Cannot use COLLSCOPE_CATALOG, built-in rules only: %s", complaint);
+}
+
+/* 0, or dormant. Before anything of CUPTI is touched, so that a bad directory costs the host nothing. */
+static int
+prepare_directory(struct cs_instance *instance)
+{
+	int result = cs_rundir_prepare(
+		instance->settings.directory, instance->directory, sizeof(instance->directory));
+
+	if (result < 0)
+		cs_instance_go_dormant(
+			"the run directory %s cannot be used (%s); set COLLSCOPE_DIR to one that can",
+			instance->settings.directory[0] ? instance->settings.directory : instance->directory,
+			strerrordesc_np(-result));
+	return result;
+}
+
+static int
+load_cupti(struct cs_instance *instance)
+{
+	char complaint[320] = "";
+	int result = cs_cupti_api_load(
+		instance->settings.cupti_path, &instance->cupti, complaint, sizeof(complaint));
+
+	if (result < 0)
+		cs_instance_go_dormant("%s", complaint);
+	return result;
+}
+
+/*
+ * Somebody else's tool was here first (Nsight, a debugger, another injection): its buffers and callbacks are
+ * its own, so we stand aside. The worker tries again from time to time; it needs a segment to say so in.
+ */
+static void
+stand_aside(struct cs_instance *instance, const char *other)
+{
+	cs_log_warn(
+		"Another tool uses CUPTI in this process%s%s; collective profiling waits until it is gone.",
+		other[0] ? ": " : "", other);
+	cs_worker_stand_aside(other);
+	cs_context_bring_to_life(instance);
+}
+
+static void
+subscribe(struct cs_instance *instance)
+{
+	char other[128];
+	CUptiResult failure;
+	int result = cs_subscription_begin(instance, &failure, other, sizeof(other));
+
+	if (result == -EBUSY)
+		stand_aside(instance, other);
+	else if (result < 0)
+		cs_instance_go_dormant("CUPTI %u refuses callbacks (result %d)%s", instance->cupti.version,
+			(int)failure,
+			failure == CUPTI_ERROR_NOT_INITIALIZED ? "; it may be newer than the driver: set "
+								 "COLLSCOPE_CUPTI_PATH to an older one"
+							       : "");
+}
+
+/* Full mode promises every kernel, so kinds are on before there is a context. */
+static void
+trace_from_the_start(struct cs_instance *instance)
+{
+	if (instance->settings.mode == CS_MODE_FULL && cs_subscription_held())
+		cs_tracing_begin_early(instance);
+}
+
+void
+cs_instance_start(void)
+{
+	static _Atomic bool started;
+	struct cs_instance *instance = cs_instance_get();
+	int saved_errno = errno;
+
+	if (atomic_exchange(&started, true))
+		return;
+	cs_settings_load(&instance->settings, environ, NULL, NULL);
+	if (instance->settings.mode == CS_MODE_OFF)
+		goto out;
+	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
+	cs_settings_load(&instance->settings, environ, complain, NULL);
+	cs_fork_register();
+	cs_exit_register();
+	if (prepare_directory(instance) < 0 || load_cupti(instance) < 0)
+		goto out;
+	load_catalog(instance);
+	if (!instance->catalog) {
+		cs_instance_go_dormant("no memory for the kernel catalogue");
+		goto out;
+	}
+	cs_nccl_activate(&instance->settings, cs_injector_library_path());
+	cs_nvtx_activate(&instance->settings, cs_injector_library_path());
+	cs_device_memory_cap(instance);
+	subscribe(instance);
+	trace_from_the_start(instance);
+out:
+	errno = saved_errno;
+}

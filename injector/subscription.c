@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "subscription.h"
+
+#include "context.h"
+#include "labels.h"
+#include "log.h"
+
+#include <errno.h>
+
+static CUpti_SubscriberHandle handle;
+static _Atomic bool held;
+
+bool
+cs_subscription_held(void)
+{
+	return atomic_load_explicit(&held, memory_order_acquire);
+}
+
+static void
+on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
+{
+	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
+		cs_context_created(data->context);
+	else if (cs_injector_borrow_writer())
+		cs_labels_on_resource(cbid, data);
+}
+
+/* Application threads, inside their CUDA calls. */
+static void CUPTIAPI
+on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+	int saved_errno = errno;
+
+	(void)user;
+	if (cs_instance_active()) {
+		if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+			on_resource(cbid, data);
+		else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cs_injector_borrow_writer())
+			cs_labels_on_driver_api(cbid, data);
+	}
+	errno = saved_errno;
+}
+
+/* Layout of CUpti_SubscriberParams, which headers before 13.0 lack. */
+struct subscriber_parameters {
+	size_t struct_bytes;
+	const char *name;
+	char *other;
+	size_t other_bytes;
+};
+
+/*
+ * cuptiSubscribe tells that it failed, cuptiSubscribe_v2 also who is in the way. We hold on with the first:
+ * from 13.3 on a process may not mix the second with the activity functions of the first kind, which
+ * torch.profiler uses too.
+ */
+static void
+ask_who(const struct cs_cupti_api *cupti, char *other, size_t other_bytes)
+{
+	CUpti_SubscriberHandle probe = NULL;
+	struct subscriber_parameters parameters = {
+		.struct_bytes = sizeof(parameters),
+		.name = "collscope",
+		.other = other,
+		.other_bytes = other_bytes,
+	};
+
+	if (cupti->subscribe_v2 &&
+		cupti->subscribe_v2(&probe, on_callback, NULL, &parameters) == CUPTI_SUCCESS)
+		cupti->unsubscribe(probe); /* it has just left; the next try will find the place free */
+	other[other_bytes - 1] = '\0';
+}
+
+int
+cs_subscription_begin(struct cs_instance *instance, CUptiResult *failure, char *other, size_t other_bytes)
+{
+	const struct cs_cupti_api *cupti = &instance->cupti;
+	CUptiResult result;
+
+	other[0] = '\0';
+	result = cupti->subscribe(&handle, on_callback, NULL);
+	*failure = result;
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		ask_who(cupti, other, other_bytes);
+		return -EBUSY;
+	}
+	if (result != CUPTI_SUCCESS)
+		return -EIO;
+	result = cupti->enable_callback(
+		1, handle, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+	*failure = result;
+	if (result != CUPTI_SUCCESS) {
+		cupti->unsubscribe(handle);
+		return -EIO;
+	}
+	atomic_store_explicit(&held, true, memory_order_release);
+	return 0;
+}
+
+void
+cs_subscription_end(struct cs_instance *instance)
+{
+	if (!atomic_exchange(&held, false))
+		return;
+	instance->cupti.unsubscribe(handle);
+}
+
+void
+cs_subscription_enable_labels(void)
+{
+	CUptiResult failure = CUPTI_SUCCESS;
+
+	if (!cs_subscription_held())
+		return;
+	if (cs_labels_enable(handle, true, &failure) < 0)
+		cs_log_warn("CUPTI refuses launch callbacks, collectives will have no sizes cupti_result=%d",
+			(int)failure);
+}

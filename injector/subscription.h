@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our CUPTI subscription: callbacks of contexts, launches and graphs. There is one subscriber per process, so
+ * it is held only while there is something to learn (injector/coexist.h).
+ */
+#ifndef CS_SUBSCRIPTION_H
+#define CS_SUBSCRIPTION_H
+
+#include "instance.h"
+
+/*
+ * Subscribes and switches context callbacks on. 0; -EBUSY: somebody else holds it, whose name is in `other`
+ * when CUPTI tells (13.0 on), else ""; -EIO with CUPTI's result in *failure. Start-up or worker, between
+ * enter and leave.
+ */
+int cs_subscription_begin(
+	struct cs_instance *instance, CUptiResult *failure, char *other, size_t other_bytes);
+/* Gives it up; callbacks under way on other threads end by themselves. Idempotent. Worker. */
+void cs_subscription_end(struct cs_instance *instance);
+
+bool cs_subscription_held(void);
+/* Switches the label side's callbacks on, when held. CONTEXT_CREATED or worker. */
+void cs_subscription_enable_labels(void);
+
+#endif

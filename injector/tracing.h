@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Switches CUPTI's activity kinds: light = GRAPH_TRACE, deep = CONCURRENT_KERNEL, MEMCPY and MEMSET. A change
+ * of depth takes 10 to 110 us on the worker and was seen to cover every launch by one depth or the other.
+ *
+ * MEMCPY and MEMSET are on for the copies, and because CUPTI before 13.3 leaks when graphs hold such nodes
+ * that are not traced.
+ *
+ * Worker, but for begin_early (start-up). The caller is between cs_instance_enter_cupti and _leave_.
+ */
+#ifndef CS_TRACING_H
+#define CS_TRACING_H
+
+#include "instance.h"
+#include "record.h"
+
+/* Registers our buffer callbacks (again). CUPTI's result. */
+CUptiResult cs_tracing_register(struct cs_instance *instance);
+/* Full mode, before the first context. Failure is left for the worker to meet. */
+void cs_tracing_begin_early(struct cs_instance *instance);
+
+enum cs_depth cs_tracing_depth(void);
+/* 0, or -EIO with CUPTI's result in *failure and depth OFF. */
+int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
+/* Somebody else's kinds now: forget, without touching CUPTI. */
+void cs_tracing_forget(void);
+
+#endif

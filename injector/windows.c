@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "windows.h"
+
+#include <string.h>
+
+void
+cs_windows_init(struct cs_windows *windows, struct cs_segment_writer *writer, uint64_t now_ns)
+{
+	memset(windows, 0, sizeof(*windows));
+	windows->writer = writer;
+	windows->open.start_ns = now_ns;
+}
+
+static void
+write_window(struct cs_windows *windows, const struct cs_window *window, uint64_t launches, bool foreign)
+{
+	struct cs_record record = {
+		.type = CS_RECORD_WINDOW,
+		.flags = (uint8_t)(window->depth | (foreign ? CS_RECORD_WINDOW_FOREIGN : 0)),
+		.ref = window->ordinal,
+		.start_ns = window->start_ns,
+		.end_ns = window->end_ns,
+		.value = launches,
+	};
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+
+	cs_segment_writer_append(windows->writer, &record);
+	atomic_fetch_add_explicit(&status->windows[window->depth], 1, memory_order_relaxed);
+	if (foreign)
+		atomic_fetch_add_explicit(&status->foreign_windows, 1, memory_order_relaxed);
+}
+
+static void
+settle_one(struct cs_windows *windows, const struct cs_window *window,
+	const uint64_t launches[CS_DEPTH_COUNT], bool foreign)
+{
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+	enum cs_depth seen = foreign ? CS_DEPTH_OFF : window->depth;
+
+	atomic_fetch_add_explicit(
+		&status->trace_ns[seen], window->end_ns - window->start_ns, memory_order_relaxed);
+	if (window->depth == CS_DEPTH_OFF)
+		return;
+	write_window(windows, window,
+		launches ? launches[window->depth] - windows->launches_reported[window->depth] : 0, foreign);
+	if (launches)
+		windows->launches_reported[window->depth] = launches[window->depth];
+}
+
+void
+cs_windows_settle(struct cs_windows *windows, const uint64_t launches[CS_DEPTH_COUNT], bool foreign)
+{
+	for (uint32_t i = 0; i < windows->pending_count; i++)
+		settle_one(windows, &windows->pending[i], launches, foreign);
+	windows->pending_count = 0;
+}
+
+void
+cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns)
+{
+	struct cs_window *open = &windows->open;
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+
+	/* The clock may have been set back meanwhile. */
+	open->end_ns = now_ns > open->start_ns ? now_ns : open->start_ns;
+	if (open->end_ns > open->start_ns || open->depth != CS_DEPTH_OFF) {
+		if (windows->pending_count == CS_WINDOWS_PENDING) {
+			settle_one(windows, &windows->pending[0], NULL, false);
+			memmove(&windows->pending[0], &windows->pending[1],
+				(CS_WINDOWS_PENDING - 1) * sizeof(windows->pending[0]));
+			windows->pending_count--;
+		}
+		windows->pending[windows->pending_count++] = *open;
+	}
+	*open = (struct cs_window){.depth = depth, .ordinal = ordinal, .start_ns = now_ns};
+	atomic_store_explicit(&status->depth, (uint64_t)depth, memory_order_relaxed);
+	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bookkeeping of windows: the one that is open, and those that have been closed but whose records may still
+ * be on their way. A WINDOW record is written when its contents have been handed over or it is clear that
+ * there are none, so that a reader that sees it has seen what is in it. trace_ns and windows[] of STATUS
+ * follow at the same time.
+ *
+ * Worker's; no CUPTI here.
+ */
+#ifndef CS_WINDOWS_H
+#define CS_WINDOWS_H
+
+#include "segment_writer.h"
+
+#define CS_WINDOWS_PENDING 8U
+
+struct cs_window {
+	enum cs_depth depth;
+	uint32_t ordinal;
+	uint64_t start_ns, end_ns; /* CLOCK_REALTIME */
+};
+
+struct cs_windows {
+	struct cs_segment_writer *writer;
+	struct cs_window open;
+	uint32_t pending_count;
+	struct cs_window pending[CS_WINDOWS_PENDING];
+	uint64_t launches_reported[CS_DEPTH_COUNT];
+};
+
+void cs_windows_init(struct cs_windows *windows, struct cs_segment_writer *writer, uint64_t now_ns);
+/* Closes the open stretch and begins another. */
+void cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns);
+/* Writes what is pending. launches: graph launches recorded so far, by depth. foreign: they belonged to
+ * another tool, so they count as time without tracing. */
+void cs_windows_settle(struct cs_windows *windows, const uint64_t launches[CS_DEPTH_COUNT], bool foreign);
+
+#endif
