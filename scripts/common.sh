@@ -60,8 +60,10 @@ python_tools() {
 configure() {
     local preset=$1
     shift
-    if ! ls "${CUDA_HOME:-/usr/local/cuda}"/include/cupti.h "${CUDA_HOME:-/usr/local/cuda}"/extras/CUPTI/include/cupti.h \
-        /usr/local/cuda-1[23].*/include/cupti.h build/cuda-headers/include/cupti.h >/dev/null 2>&1; then
+    if ! compgen -G "${CUDA_HOME:-/usr/local/cuda}/include/cupti.h" >/dev/null &&
+        ! compgen -G "${CUDA_HOME:-/usr/local/cuda}/extras/CUPTI/include/cupti.h" >/dev/null &&
+        ! compgen -G "/usr/local/cuda-1[23].*/include/cupti.h" >/dev/null &&
+        [ ! -e build/cuda-headers/include/cupti.h ]; then
         scripts/fetch-cuda-headers
     fi
     # A build folder that was configured elsewhere (a moved checkout) is no use.
