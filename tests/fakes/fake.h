@@ -52,6 +52,9 @@ struct cs_fake_function {
 	uint32_t parameter_bytes; /* whole buffer */
 	uint64_t duration_ns;     /* when no span was planned */
 	struct cs_fake_function *next;
+	/* Its address is the CUkernel handle. The runtime launches by those, cast to CUfunction; on CUDA 13.0
+	 * the cuFunc... queries refuse them, the cuKernel... ones refuse a CUfunction. */
+	char kernel_handle;
 };
 
 struct cs_fake_context {

@@ -119,6 +119,14 @@ cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	return fake_end(&call, CUDA_SUCCESS);
 }
 
+#undef cuDeviceGetUuid
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
+FAKE_EXPORT CUresult
+cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+	return cuDeviceGetUuid_v2(uuid, device);
+}
+
 FAKE_EXPORT CUresult
 cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {

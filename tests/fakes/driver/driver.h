@@ -100,7 +100,9 @@ void fake_plan_late(void);
 uint64_t fake_gpu_time(int device, uint64_t true_ns);
 
 /* module.c */
-struct cs_fake_function *fake_function(CUfunction function); /* checks the handle; NULL when it is none */
+/* Behind a CUfunction, or what may be launched: a CUfunction or a CUkernel. NULL when the handle is none. */
+struct cs_fake_function *fake_function(CUfunction function);
+struct cs_fake_function *fake_launchable(CUfunction function);
 
 /* launch.c: queues one operation on a stream or adds it to the stream's capture. */
 CUresult fake_operation_queue(struct cs_fake_call *call, struct cs_fake_stream *stream,

@@ -246,7 +246,7 @@ kernel_work(const CUDA_KERNEL_NODE_PARAMS *node_params, struct cs_fake_work *wor
 	struct cs_fake_function *function;
 
 	pthread_mutex_lock(&fake_lock);
-	function = fake_function(node_params->func);
+	function = fake_launchable(node_params->func);
 	pthread_mutex_unlock(&fake_lock);
 	if (!function)
 		return CUDA_ERROR_INVALID_HANDLE;

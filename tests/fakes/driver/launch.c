@@ -134,7 +134,7 @@ launch_kernel(struct cs_fake_call *call, CUresult result, CUfunction function, s
 		return fake_end(call, result);
 	pthread_mutex_lock(&fake_lock);
 	work->type = CS_FAKE_KERNEL;
-	work->function = fake_function(function);
+	work->function = fake_launchable(function);
 	stream = fake_stream_resolve(call->context, stream_handle, per_thread);
 	pthread_mutex_unlock(&fake_lock);
 	call->symbol = work->function ? work->function->name : NULL;

@@ -36,6 +36,27 @@ fake_function(CUfunction handle)
 	return NULL;
 }
 
+static struct cs_fake_function *
+fake_kernel(CUkernel handle)
+{
+	struct cs_fake_module *module;
+	struct cs_fake_function *function;
+
+	for (module = modules; module; module = module->next)
+		for (function = module->functions; function; function = function->next)
+			if (&function->kernel_handle == (char *)handle)
+				return function;
+	return NULL;
+}
+
+struct cs_fake_function *
+fake_launchable(CUfunction handle)
+{
+	struct cs_fake_function *function = fake_function(handle);
+
+	return function ? function : fake_kernel((CUkernel)handle);
+}
+
 static bool
 parse_parameter(struct cs_fake_function *function, char *text)
 {
@@ -238,7 +259,84 @@ cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size
 	pthread_mutex_lock(&fake_lock);
 	function = fake_function(handle);
 	pthread_mutex_unlock(&fake_lock);
-	if (!function || !offset || index >= function->parameter_count)
+	if (!function)
+		return fake_end(&call, CUDA_ERROR_INVALID_HANDLE);
+	if (!offset || index >= function->parameter_count)
+		return fake_end(&call, CUDA_ERROR_INVALID_VALUE);
+	*offset = function->offsets[index];
+	if (size)
+		*size = function->sizes[index];
+	return fake_end(&call, CUDA_SUCCESS);
+}
+
+/* Libraries: what the runtime loads kernels from, without a context. The same images, kernels instead of
+ * functions. */
+FAKE_EXPORT CUresult
+cuLibraryLoadData(CUlibrary *handle, const void *code, CUjit_option *jit_options, void **jit_values,
+	unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
+{
+	struct cs_fake_module *module = NULL;
+	FAKE_FRAME(cuLibraryLoadData, 0, handle, code, jit_options, jit_values, jit_count, options, values,
+		count);
+
+	if (!handle || !code)
+		return fake_end(&call, CUDA_ERROR_INVALID_VALUE);
+	result = parse_image(code, &module);
+	if (result != CUDA_SUCCESS)
+		return fake_end(&call, result);
+	pthread_mutex_lock(&fake_lock);
+	module->next = modules;
+	modules = module;
+	pthread_mutex_unlock(&fake_lock);
+	*handle = (CUlibrary)module;
+	return fake_end(&call, CUDA_SUCCESS);
+}
+
+FAKE_EXPORT CUresult
+cuLibraryGetKernel(CUkernel *handle, CUlibrary library, const char *name)
+{
+	struct cs_fake_module *module = (struct cs_fake_module *)library;
+	struct cs_fake_function *function;
+	FAKE_FRAME(cuLibraryGetKernel, FAKE_CALL_QUERY, handle, library, name);
+
+	if (!handle || !module || !name)
+		return fake_end(&call, CUDA_ERROR_INVALID_VALUE);
+	for (function = module->functions; function; function = function->next)
+		if (strcmp(function->name, name) == 0)
+			break;
+	if (!function)
+		return fake_end(&call, CUDA_ERROR_NOT_FOUND);
+	*handle = (CUkernel)&function->kernel_handle;
+	return fake_end(&call, CUDA_SUCCESS);
+}
+
+FAKE_EXPORT CUresult
+cuKernelGetName(const char **name, CUkernel handle)
+{
+	struct cs_fake_function *function;
+	FAKE_FRAME(cuKernelGetName, FAKE_CALL_QUERY, name, handle);
+
+	pthread_mutex_lock(&fake_lock);
+	function = fake_kernel(handle);
+	pthread_mutex_unlock(&fake_lock);
+	if (!function || !name)
+		return fake_end(&call, CUDA_ERROR_INVALID_HANDLE);
+	*name = function->name;
+	return fake_end(&call, CUDA_SUCCESS);
+}
+
+FAKE_EXPORT CUresult
+cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size)
+{
+	struct cs_fake_function *function;
+	FAKE_FRAME(cuKernelGetParamInfo, FAKE_CALL_QUERY, handle, index, offset, size);
+
+	pthread_mutex_lock(&fake_lock);
+	function = fake_kernel(handle);
+	pthread_mutex_unlock(&fake_lock);
+	if (!function)
+		return fake_end(&call, CUDA_ERROR_INVALID_HANDLE);
+	if (!offset || index >= function->parameter_count)
 		return fake_end(&call, CUDA_ERROR_INVALID_VALUE);
 	*offset = function->offsets[index];
 	if (size)

@@ -13,6 +13,8 @@ static const struct {
 } later[] = {
 	{"cuFuncGetParamInfo", 12040},
 	{"cuFuncGetName", 12030},
+	{"cuKernelGetName", 12030},
+	{"cuKernelGetParamInfo", 12040},
 	{"cuLaunchKernelEx", 11080},
 	{"cuGraphInstantiateWithParams", 12000},
 	{"cuGraphExecUpdate_v2", 12000},

@@ -154,6 +154,7 @@ struct scenario_gpu {
 	CUevent fork;
 	CUevent join;
 	CUmodule module;
+	CUlibrary library;
 	CUfunction *functions; /* by op; NULL for copies */
 	void ***parameters;    /* by op */
 	CUgraph *graphs;       /* by sequence; NULL for eager ones */

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fake libnvidia-ml.so.1: the same GPUs as the fake driver's, in the machine's own numbering whatever
+ * CUDA_VISIBLE_DEVICES says. CS_FAKE_TOPOLOGY=nvlink: every GPU has 18 NVLinks to a switch; else PCIe, four
+ * GPUs to a host bridge.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT        __attribute__((visibility("default")))
+#define DEVICES_MAX   16U
+#define SUCCESS       0
+#define INVALID       2
+#define NOT_SUPPORTED 3
+#define NOT_FOUND     6
+#define LINKS         18U
+#define P2P_OK        0
+#define P2P_NONE      5
+#define P2P_NVLINK    2
+#define LEVEL_BRIDGE  30
+#define LEVEL_SYSTEM  50
+#define BUS_FIRST     0x10U /* as cuDeviceGetPCIBusId of the fake driver */
+#define GPUS_A_BRIDGE 4U
+
+struct device {
+	unsigned int index;
+};
+
+struct pci {
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
+};
+
+static struct device devices[DEVICES_MAX];
+
+static unsigned int
+count(void)
+{
+	const char *text = getenv("CS_FAKE_DEVICES");
+	unsigned long number = text ? strtoul(text, NULL, 10) : 8;
+
+	return number < DEVICES_MAX ? (unsigned int)number : DEVICES_MAX;
+}
+
+static int
+has_nvlink(void)
+{
+	const char *text = getenv("CS_FAKE_TOPOLOGY");
+
+	return text && strcmp(text, "nvlink") == 0;
+}
+
+EXPORT int nvmlInit_v2(void);
+EXPORT int
+nvmlInit_v2(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < DEVICES_MAX; i++)
+		devices[i].index = i;
+	return SUCCESS;
+}
+
+EXPORT int nvmlShutdown(void);
+EXPORT int
+nvmlShutdown(void)
+{
+	return SUCCESS;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned int bytes);
+EXPORT int
+nvmlSystemGetDriverVersion(char *text, unsigned int bytes)
+{
+	return snprintf(text, bytes, "580.00.fake") < (int)bytes ? SUCCESS : INVALID;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned int *number);
+EXPORT int
+nvmlDeviceGetCount_v2(unsigned int *number)
+{
+	*number = count();
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct device **device);
+EXPORT int
+nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct device **device)
+{
+	if (index >= count())
+		return INVALID;
+	*device = &devices[index];
+	return SUCCESS;
+}
+
+/* Accepts domains of four and of eight digits, as the real one. */
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device);
+EXPORT int
+nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device)
+{
+	unsigned int domain, bus, slot;
+
+	if (sscanf(bus_id, "%x:%x:%x", &domain, &bus, &slot) != 3 || bus < BUS_FIRST ||
+		bus - BUS_FIRST >= count())
+		return NOT_FOUND;
+	*device = &devices[bus - BUS_FIRST];
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetIndex(const struct device *device, unsigned int *index);
+EXPORT int
+nvmlDeviceGetIndex(const struct device *device, unsigned int *index)
+{
+	*index = device->index;
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetPciInfo_v3(const struct device *device, struct pci *pci);
+EXPORT int
+nvmlDeviceGetPciInfo_v3(const struct device *device, struct pci *pci)
+{
+	memset(pci, 0, sizeof(*pci));
+	pci->bus = BUS_FIRST + device->index;
+	snprintf(pci->bus_id_legacy, sizeof(pci->bus_id_legacy), "0000:%02X:00.0", pci->bus);
+	snprintf(pci->bus_id, sizeof(pci->bus_id), "00000000:%02X:00.0", pci->bus);
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct device *b, int *level);
+EXPORT int
+nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct device *b, int *level)
+{
+	*level = a->index / GPUS_A_BRIDGE == b->index / GPUS_A_BRIDGE ? LEVEL_BRIDGE : LEVEL_SYSTEM;
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetP2PStatus(const struct device *a, const struct device *b, int what, int *status);
+EXPORT int
+nvmlDeviceGetP2PStatus(const struct device *a, const struct device *b, int what, int *status)
+{
+	(void)a;
+	(void)b;
+	*status = what != P2P_NVLINK || has_nvlink() ? P2P_OK : P2P_NONE;
+	return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(const struct device *device, unsigned int link, unsigned int *active);
+EXPORT int
+nvmlDeviceGetNvLinkState(const struct device *device, unsigned int link, unsigned int *active)
+{
+	(void)device;
+	if (!has_nvlink() || link >= LINKS)
+		return NOT_SUPPORTED;
+	*active = 1;
+	return SUCCESS;
+}
+
+/* The links end at a switch, not at a GPU. */
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(
+	const struct device *device, unsigned int link, struct pci *pci);
+EXPORT int
+nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *device, unsigned int link, struct pci *pci)
+{
+	(void)device;
+	if (!has_nvlink() || link >= LINKS)
+		return NOT_SUPPORTED;
+	memset(pci, 0, sizeof(*pci));
+	pci->bus = 0xc0;
+	return SUCCESS;
+}
