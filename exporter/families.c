@@ -65,7 +65,7 @@ static const struct cs_family families[CS_FAMILY_COUNT] = {
 		"ratio", "How much longer steps take while every kernel is traced than while only graph launches are; 0.05 is 5 % longer.",
 		LABELS("gpu", "rank", "phase")},
 	[CS_FAMILY_STALLED] = {"collscope_stalled_collective_seconds", CS_TYPE_GAUGE, CS_COMBINE_MAX,
-		"seconds", "How long a collective that was launched has not ended, when that can be told; 0: none stands.",
+		"seconds", "How long a rank with work under way has ended none of it, by the collective it stands at; no sample: none is known to.",
 		LABELS("gpu", "rank", "op", "impl")},
 	[CS_FAMILY_CLOCK_UNCERTAINTY] = {"collscope_clock_uncertainty_seconds", CS_TYPE_GAUGE, CS_COMBINE_MAX,
 		"seconds", "How far the GPU's clock, put against its group's, may be off: spread of the ends of common collectives.",

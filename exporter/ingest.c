@@ -2,10 +2,12 @@
 #include "ingest.h"
 
 #include "clock.h"
+#include "collective.h"
 #include "processes.h"
 #include "segment.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -57,6 +59,14 @@ take_step(void *context, const struct cs_step *step)
 		return;
 	cs_feed_step(&traced->feed, traced->dictionary, step);
 	cs_perturbation_step(&traced->perturbation, step);
+}
+
+void
+cs_ingest_tune_memory(void)
+{
+	mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
+	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+	mallopt(M_ARENA_MAX, 2);
 }
 
 /* -- life ------------------------------------------------------------------------------------------------ */
@@ -273,6 +283,39 @@ collect_own(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
 		cs_value_integer(ingest->table.dropped + counts.dropped));
 }
 
+struct stalls {
+	struct cs_ingest *ingest;
+	struct cs_snapshot *snapshot;
+	uint64_t now_ns;
+};
+
+static void
+take_stall(void *context, const struct cs_stall *stall)
+{
+	struct stalls *stalls = context;
+	struct cs_traced *traced = find(stalls->ingest, stall->source);
+	struct cs_sample *sample = traced ? cs_snapshot_add(stalls->snapshot, CS_FAMILY_STALLED) : NULL;
+	int16_t gpu;
+
+	if (!sample)
+		return;
+	gpu = cs_feed_gpu(traced->dictionary, stall->gpu);
+	sample->labels[0] = gpu < 0 ? "unknown" : cs_arena_format(&stalls->snapshot->arena, "%d", gpu);
+	sample->labels[1] =
+		stall->rank < 0 ? "unknown" : cs_arena_format(&stalls->snapshot->arena, "%d", stall->rank);
+	sample->labels[2] = cs_op_name(stall->label->op);
+	sample->labels[3] = cs_impl_name(stall->label->impl);
+	sample->value = cs_value_ns(stalls->now_ns > stall->since_ns ? stalls->now_ns - stall->since_ns : 0);
+}
+
+static void
+collect_stalls(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
+{
+	struct stalls stalls = {ingest, snapshot, cs_clock_realtime_ns()};
+
+	cs_analysis_list_stalls(ingest->analysis, stalls.now_ns, 0, take_stall, &stalls);
+}
+
 void
 cs_ingest_collect(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
 {
@@ -282,6 +325,7 @@ cs_ingest_collect(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
 		cs_traced_refresh(ingest->processes.items[i], cs_clock_realtime_ns());
 	cs_series_collect(&ingest->table, snapshot);
 	cs_processes_collect(&ingest->processes, snapshot);
+	collect_stalls(ingest, snapshot);
 	collect_own(ingest, snapshot);
 	unlock(ingest);
 	collect_build(snapshot);

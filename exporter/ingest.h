@@ -32,6 +32,11 @@ struct cs_ingest_options {
 	bool read_only; /* the run directory is not ours to change */
 };
 
+/* Settings of malloc for the whole process, before it has threads. Steps come and go in pieces of tens of
+ * kilobytes, ten times a second: what they free is kept for the next ones, whereas a scrape's large buffers
+ * go back to the system. */
+void cs_ingest_tune_memory(void);
+
 /* 0; -EINVAL for a bad rule file; -ENOMEM. The directory's name is copied. */
 int cs_ingest_new(const struct cs_ingest_options *options, struct cs_ingest **ingest, struct cs_error *error);
 void cs_ingest_destroy(struct cs_ingest *ingest);

@@ -260,6 +260,7 @@ main(int argc, char **argv)
 		return EXIT_FINE;
 	}
 	cs_log_setup("collscope-exporter", exporter.options.log_level, exporter.options.log_format);
+	cs_ingest_tune_memory();
 	if (exporter.options.automatic)
 		detach();
 	result = start(&exporter, &error);

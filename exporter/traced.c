@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Give pages of the mapping back after 4 MiB of ring: eight rings of 8 MiB would otherwise stay resident. */
-#define TRIM_RECORDS (4U * 1024U * 1024U / (unsigned int)sizeof(struct cs_ring_slot))
+/* Give pages of the mapping back after 1 MiB of ring: eight rings of 8 MiB would otherwise stay resident. */
+#define TRIM_RECORDS (1024U * 1024U / (unsigned int)sizeof(struct cs_ring_slot))
 
 static int16_t
 process_gpu(const struct cs_dictionary *dictionary)
