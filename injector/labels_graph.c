@@ -60,6 +60,7 @@ remember_moving(struct cs_labels *labels, struct cs_call *call, CUgraphNode node
 			continue;
 		slot->node = node;
 		slot->id = id;
+		slot->epoch = call->epoch;
 		call->moved_count++;
 		return;
 	}
@@ -77,7 +78,7 @@ cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call)
 
 		if (atomic_load_explicit(&slot->owner, memory_order_relaxed) != owner)
 			continue;
-		id = call->root_graph != 0 ? node_id(labels, slot->node) : 0;
+		id = call->root_graph != 0 && slot->epoch == call->epoch ? node_id(labels, slot->node) : 0;
 		if (id != 0 && graph_of(id) == call->root_graph &&
 			cs_ledger_find(labels->ledger, slot->id, &filed)) {
 			cs_labels_file_node(labels, id, filed & ~CS_FILED_ORDINAL);

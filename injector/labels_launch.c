@@ -9,26 +9,41 @@
 #include "clock.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Words of a launch's `extra` array that are looked at: two pairs and the end. */
 #define EXTRA_WORDS_MAX 8U
 
-static _Thread_local struct cs_call this_call;
+/* Threads that launch work at the same time; a server has a few per GPU. */
+#define CALL_SLOTS 256U
+
+static struct cs_call calls[CALL_SLOTS];
+static struct cs_call no_call; /* of the threads that found no slot; never used as a call */
+static __thread struct cs_call *own_call __attribute__((tls_model("initial-exec")));
+
+static __attribute__((noinline, cold)) struct cs_call *
+claim_call(void)
+{
+	own_call = cs_thread_slot_claim(calls, sizeof(calls[0]), CALL_SLOTS);
+	if (!own_call)
+		own_call = &no_call;
+	return own_call;
+}
 
 struct cs_call *
 cs_call_borrow(void)
 {
-	return &this_call;
+	struct cs_call *call = own_call ? own_call : claim_call();
+
+	return call == &no_call ? NULL : call;
 }
 
 struct cs_call *
 cs_call_current(const struct cs_labels *labels, enum cs_call_kind kind)
 {
-	struct cs_call *call = &this_call;
+	struct cs_call *call = cs_call_borrow();
 
-	if (call->kind != kind || call->epoch != atomic_load_explicit(&labels->epoch, memory_order_relaxed))
+	if (!call || call->kind != kind ||
+		call->epoch != atomic_load_explicit(&labels->epoch, memory_order_relaxed))
 		return NULL;
 	return call;
 }
@@ -160,10 +175,8 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
  * --------------------------------------------------------------------------------------------------- */
 
 static void
-begin(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_CallbackData *data)
+begin(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind, const CUpti_CallbackData *data)
 {
-	struct cs_call *call = &this_call;
-
 	call->kind = (uint8_t)kind;
 	call->collective = false;
 	call->nccl = false;
@@ -176,10 +189,9 @@ begin(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_CallbackData
 
 /* ordinary_matters: the call can take a label away. */
 static void
-begin_kernel(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_CallbackData *data,
-	const struct kernel_request *request, bool ordinary_matters)
+begin_kernel(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind,
+	const CUpti_CallbackData *data, const struct kernel_request *request, bool ordinary_matters)
 {
-	struct cs_call *call = &this_call;
 	const struct cs_function *function = NULL;
 	struct cs_function scratch;
 
@@ -191,7 +203,7 @@ begin_kernel(struct cs_labels *labels, enum cs_call_kind kind, const CUpti_Callb
 	}
 	if (!function && !ordinary_matters)
 		return;
-	begin(labels, kind, data);
+	begin(labels, call, kind, data);
 	if (!function)
 		return;
 	call->collective = true;
@@ -233,7 +245,8 @@ node_request_v2(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 
 /* Calls on nodes; `params` is the call's parameter struct. false: none of them. */
 static bool
-enter_node_call(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+enter_node_call(
+	struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
 	const void *params = data->functionParams;
 	enum cs_call_kind kind = CS_CALL_ADD_NODE;
@@ -282,18 +295,19 @@ enter_node_call(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_Cal
 		return false;
 	}
 	if (request.handle)
-		begin_kernel(labels, kind, data, &request, kind != CS_CALL_ADD_NODE);
+		begin_kernel(labels, call, kind, data, &request, kind != CS_CALL_ADD_NODE);
 	return true;
 }
 
 static void
-enter_other(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+enter_other(
+	struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
 	switch (cbid) {
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
-		begin(labels, CS_CALL_GRAPH_LAUNCH, data);
-		this_call.start_ns = cs_clock_realtime_ns();
+		begin(labels, call, CS_CALL_GRAPH_LAUNCH, data);
+		call->start_ns = cs_clock_realtime_ns();
 		break;
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate:
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2:
@@ -301,16 +315,16 @@ enter_other(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_Callbac
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams:
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz:
 		/* What an instantiation that was not seen to its end left behind goes first. */
-		this_call.root_graph = 0;
-		cs_labels_finish_instantiate(labels, &this_call);
-		begin(labels, CS_CALL_INSTANTIATE, data);
+		call->root_graph = 0;
+		cs_labels_finish_instantiate(labels, call);
+		begin(labels, call, CS_CALL_INSTANTIATE, data);
 		break;
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
-		begin(labels, CS_CALL_UPDATE_EXEC, data);
+		begin(labels, call, CS_CALL_UPDATE_EXEC, data);
 		break;
 	default:
-		enter_node_call(labels, cbid, data);
+		enter_node_call(labels, call, cbid, data);
 		break;
 	}
 }
@@ -322,7 +336,6 @@ static void
 append_host_launch(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data,
 	uint32_t graph_id)
 {
-	struct cs_call *self = &this_call;
 	uint32_t context = atomic_load_explicit(
 		&labels->contexts[data->contextUid % CS_LABELS_CONTEXTS], memory_order_relaxed);
 	struct cs_record record = {
@@ -336,10 +349,8 @@ append_host_launch(struct cs_labels *labels, const struct cs_call *call, const C
 
 	if (context == 0 || context >> 8 != data->contextUid)
 		return;
-	if (self->thread_id == 0)
-		self->thread_id = (uint32_t)syscall(SYS_gettid);
 	record.gpu = (uint8_t)((context & 0xff) - 1);
-	record.value = self->thread_id;
+	record.value = atomic_load_explicit(&call->slot.owner, memory_order_relaxed);
 	if (record.end_ns < record.start_ns)
 		record.end_ns = record.start_ns; /* the clock was set back in between */
 	cs_segment_writer_append(labels->writer, &record);
@@ -409,9 +420,8 @@ finish_node_call(
 }
 
 static void
-leave(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
-	struct cs_call *call = &this_call;
 	const CUresult *result = data->functionReturnValue;
 	bool succeeded = !result || *result == CUDA_SUCCESS;
 	struct cs_call done = *call;
@@ -455,7 +465,8 @@ leave(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData 
 /* Launches of kernels: the handle alone first, which is all that an ordinary kernel costs. false: another
  * call. */
 static bool
-enter_launch(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+enter_launch(
+	struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
 	struct kernel_request request;
 
@@ -492,7 +503,7 @@ enter_launch(struct cs_labels *labels, CUpti_CallbackId cbid, const CUpti_Callba
 	default:
 		return false;
 	}
-	begin_kernel(labels, CS_CALL_LAUNCH, data, &request, false);
+	begin_kernel(labels, call, CS_CALL_LAUNCH, data, &request, false);
 	return true;
 }
 
@@ -500,16 +511,16 @@ void
 cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
 	struct cs_labels *labels = cs_labels_borrow();
-	struct cs_call *call = &this_call;
+	struct cs_call *call = labels ? cs_call_borrow() : NULL;
 
-	if (!labels || call->asking || !data->functionParams)
+	if (!call || call->asking || !data->functionParams)
 		return;
 	if (data->callbackSite == CUPTI_API_EXIT) {
 		if (call->kind != CS_CALL_NONE)
-			leave(labels, cbid, data);
+			leave(labels, call, cbid, data);
 		return;
 	}
 	call->kind = CS_CALL_NONE;
-	if (!enter_launch(labels, cbid, data))
-		enter_other(labels, cbid, data);
+	if (!enter_launch(labels, call, cbid, data))
+		enter_other(labels, call, cbid, data);
 }

@@ -8,6 +8,7 @@
 #include "labels.h"
 #include "ledger.h"
 #include "name_cache.h"
+#include "thread_slot.h"
 
 /* -- the word that is filed
  * ---------------------------------------------------------------------------------- */
@@ -52,6 +53,7 @@ struct cs_moved_node {
 	_Atomic uint64_t owner; /* CS_PAIR_FREE, or the address of the owner's struct cs_call */
 	CUgraphNode node;
 	uint64_t id;
+	uint32_t epoch; /* of cs_labels_enable: an older one's handle may be gone */
 };
 
 /* Version of CUPTI since which changes of nodes are events. */
@@ -99,6 +101,7 @@ enum cs_call_kind {
 
 /* Between enter and exit of one driver call of this thread; they do not nest. */
 struct cs_call {
+	struct cs_thread_slot slot;
 	uint8_t kind; /* enum cs_call_kind */
 	bool collective;
 	bool nccl;
@@ -107,14 +110,14 @@ struct cs_call {
 			   application's */
 	uint32_t epoch;
 	uint32_t correlation_id;
-	uint32_t thread_id; /* of this thread, 0 not asked yet */
-	uint64_t filed;     /* what is known of the kernel; 0: an ordinary one */
-	uint64_t node_id;   /* where it was filed last */
+	uint64_t filed;   /* what is known of the kernel; 0: an ordinary one */
+	uint64_t node_id; /* where it was filed last */
 	uint64_t start_ns;
 	uint32_t root_graph; /* INSTANTIATE: id of the graph that is being made, 0 not seen yet */
 	uint32_t moved_count;
 };
 
+/* NULL: more threads than slots. */
 struct cs_call *cs_call_borrow(void);
 
 /* The same if this thread is in a call of kind `kind`, else NULL. */
