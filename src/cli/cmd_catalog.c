@@ -29,9 +29,8 @@ static const struct cs_cmd_example examples[] = {
 	{"collscope catalog", "Which kernels are known, and whose size is read"},
 	{"collscope catalog match ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
 		"What a kernel is taken for, and why"},
-	{"nsys stats -q -r cuda_gpu_kern_sum -f csv run.nsys-rep | awk -F, '{print $9}' | collscope catalog "
-	 "match",
-		"The same for every kernel of a profile"},
+	{"cuobjdump -symbols libfoo.so | awk '{print $NF}' | collscope catalog match",
+		"The same for every kernel of a library"},
 	{"collscope catalog --catalog my.tbl match --json < names",
 		"A file of one's own, tried before it is used"},
 	{.command = NULL},
