@@ -59,4 +59,16 @@ decode_normalise(const __nv_bfloat16 *y, __nv_bfloat16 *x)
 		x[i] = __float2bfloat16(tanhf(__bfloat162float(y[i])));
 }
 
+/* Holds the stream for a known time: what makes a rank late. */
+__global__ void
+decode_spin(unsigned int length_ns)
+{
+	unsigned long long begin, now;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+	do
+		asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	while (now - begin < length_ns);
+}
+
 #endif
