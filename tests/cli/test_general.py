@@ -6,7 +6,7 @@ import unittest
 
 import cli
 
-COMMANDS = ("run", "status", "dump", "top", "trace", "pause", "resume", "help")
+COMMANDS = ("run", "status", "dump", "top", "trace", "pause", "resume", "catalog", "help")
 
 
 class General(cli.Test):
