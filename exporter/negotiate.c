@@ -56,12 +56,13 @@ piece_end(const char *at, const char *end, char separator)
 static bool
 next_parameter(struct span *rest, struct span *name, struct span *value)
 {
-	const char *end = rest->at + rest->length;
-	const char *piece = piece_end(rest->at, end, ';');
-	const char *equal = memchr(rest->at, '=', (size_t)(piece - rest->at));
+	const char *end, *piece, *equal;
 
 	if (!rest->length)
 		return false;
+	end = rest->at + rest->length;
+	piece = piece_end(rest->at, end, ';');
+	equal = memchr(rest->at, '=', (size_t)(piece - rest->at));
 	*name = trim(rest->at, equal ? equal : piece);
 	*value = equal ? trim(equal + 1, piece) : (struct span){piece, 0};
 	if (value->length >= 2 && value->at[0] == '"' && value->at[value->length - 1] == '"')

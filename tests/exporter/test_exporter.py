@@ -146,8 +146,8 @@ class Case(unittest.TestCase):
                 writer.kill()
         for exporter in self.exporters:
             if exporter.process.poll() is None:
-                exporter.process.kill()
-                exporter.process.wait()
+                code, log = exporter.stop()
+                self.assertEqual(code, 0, log)
             exporter.log.close()
 
     def writer(self, *args):
