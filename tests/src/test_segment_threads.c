@@ -168,6 +168,41 @@ test_laps_while_reading(void **state)
 	cs_segment_writer_destroy(writer, true);
 }
 
+/*
+ * One writer, whose record number n has serial n, and a reader that takes one record at a time right where
+ * the writer overwrites: what it gets must be the record of its position, not a later one in the same slot.
+ */
+static void
+test_overtaken_reader(void **state)
+{
+	struct cs_segment_writer *writer = fixture_writer(*state, 1024);
+	struct cs_segment_reader *reader = fixture_reader(cs_segment_writer_path(writer), true);
+	struct worker worker = {.writer = writer};
+	struct cs_reader_losses losses = {0};
+	uint64_t total = 0;
+
+	atomic_store(&stop, false);
+	atomic_store(&running, 1);
+	assert_int_equal(pthread_create(&worker.thread, NULL, append_records, &worker), 0);
+	while (total < 100000 || losses.overrun < 100000) {
+		struct cs_record record;
+		size_t count;
+
+		assert_int_equal(cs_segment_reader_read(reader, &record, 1, &count), 0);
+		cs_segment_reader_losses(reader, &losses);
+		if (count == 0)
+			continue;
+		assert_true(fixture_intact(&record));
+		assert_int_equal(record.start_ns, total + losses.overrun + losses.hole);
+		total++;
+	}
+	atomic_store(&stop, true);
+	assert_int_equal(pthread_join(worker.thread, NULL), 0);
+	assert_int_equal(worker.dropped, 0);
+	cs_segment_reader_close(reader);
+	cs_segment_writer_destroy(writer, true);
+}
+
 /* -- tables ---------------------------------------------------------------------------------------------- */
 
 #define NAMES 500
@@ -351,6 +386,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_everything_arrives),
 		TEST(test_laps_while_reading),
+		TEST(test_overtaken_reader),
 		TEST(test_interning),
 		TEST(test_requests),
 	};
