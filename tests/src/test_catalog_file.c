@@ -261,6 +261,22 @@ test_scopes_and_globs(void **state)
 	cs_catalog_destroy(catalog);
 }
 
+/* The 39th thing that the name has said is written S10_; by c++filt it is __half here. */
+static void
+test_substitutions_beyond_one_digit(void **state)
+{
+	struct cs_catalog *catalog = load_good(
+		"[a]\nname = x\ntemplate = _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, T\n");
+
+	(void)state;
+	assert_int_equal(
+		classify(catalog, "_Z1xIN1a1bEN1c1bEN1d1bEN1e1bEN1f1bEN1g1bEN1h1bEN1i1bEN1j1bEN1k1bEN1l1bE"
+				  "N1m1bEN1n1bEN1o1bEN1p1bEN1q1bEN1r1bEN1s1bE6__halfS10_EvT_")
+			.dtype,
+		CS_DTYPE_FLOAT16);
+	cs_catalog_destroy(catalog);
+}
+
 /* Sums of products, a world from the parameters, alignment, all integer types. */
 static void
 test_size_expressions(void **state)
@@ -292,7 +308,12 @@ test_size_expressions(void **state)
 	second = 0;
 	third = 11;
 	assert_int_equal(cs_catalog_decode(&match, &launch, &label), -EINVAL);
+	third = -1; /* the same bits without a sign on the other side */
+	first[4] = first[5] = 0xff;
+	assert_int_equal(cs_catalog_decode(&match, &launch, &label), -EINVAL);
 	third = 10;
+	first[4] = 10;
+	first[5] = 0;
 	assert_int_equal(cs_catalog_decode(&match, &launch, &label), 0);
 	match = classify(catalog, "x"); /* the name does not tell k */
 	assert_int_equal(cs_catalog_decode(&match, &launch, &label), -EINVAL);
@@ -440,6 +461,7 @@ main(void)
 		cmocka_unit_test(test_own_rows_come_first),
 		cmocka_unit_test(test_forms_of_text),
 		cmocka_unit_test(test_scopes_and_globs),
+		cmocka_unit_test(test_substitutions_beyond_one_digit),
 		cmocka_unit_test(test_size_expressions),
 		cmocka_unit_test(test_example_of_the_manual),
 		cmocka_unit_test(test_rows_describe_themselves),

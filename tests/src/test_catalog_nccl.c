@@ -289,6 +289,14 @@ test_sanity_checks(void **state)
 	put(&built, work + 1, 2, 1); /* the work ends before the last channel */
 	assert_unknown(&built, -EINVAL);
 	build(&built, &releases[3], &plan);
+	put(&built, work, 1, 1); /* as many channels, but others */
+	put(&built, work + 1, 4, 1);
+	assert_unknown(&built, -EINVAL);
+	build(&built, &releases[3], &plan);
+	put(&built, 8, 7, 8); /* one of its channels is not in the launch */
+	built.launch.grid[0] = 3;
+	assert_unknown(&built, -EINVAL);
+	build(&built, &releases[3], &plan);
 	put(&built, work + 72, 0, 8); /* nothing for the last channel */
 	assert_unknown(&built, -EINVAL);
 	build(&built, &releases[3], &plan);
