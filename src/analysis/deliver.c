@@ -36,6 +36,16 @@ hide_overlap(struct cs_collective *item)
 	item->exposed_ns = item->dependent_ns = CS_NS_UNKNOWN;
 }
 
+/* What follows a step over the edge of the newest window is still that step: no other window has opened for
+ * it. */
+static bool
+saw_item(const struct cs_windows *windows, const struct cs_step *step, const struct cs_collective *item)
+{
+	if (item->start_ns >= windows->newest_end_ns && step->start_ns < windows->newest_end_ns)
+		return false;
+	return cs_windows_saw(windows, item->start_ns, item->end_ns);
+}
+
 static void
 finish_items(struct cs_unit *unit)
 {
@@ -56,8 +66,7 @@ finish_items(struct cs_unit *unit)
 				item->end_ns - (item->start_ns > reach_ns ? item->start_ns : reach_ns);
 			reach_ns = item->end_ns;
 		}
-		if (unit->extra[i].blind ||
-			(!seen && !cs_windows_saw(&source->windows, item->start_ns, item->end_ns))) {
+		if (unit->extra[i].blind || (!seen && !saw_item(&source->windows, step, item))) {
 			hide_overlap(item);
 			step->exposed_collective_ns = CS_NS_UNKNOWN;
 		} else if (step->exposed_collective_ns != CS_NS_UNKNOWN) {

@@ -128,6 +128,9 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 		if (lane->eager)
 			close_unit(lane, lane->eager);
 		lane->eager_start_ns = 0;
+		if (record->start_ns < lane->upcoming_ns + CS_MARKER_WAIT_NS)
+			unit->phase_before = lane->upcoming_phase;
+		lane->upcoming_phase = CS_PHASE_UNKNOWN;
 		register_launch(lane, unit);
 	}
 	lane->last_launch = unit;
@@ -135,8 +138,6 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 		unit->step.end_ns = record->end_ns;
 	if (record->end_ns > unit->step.launch_end_ns)
 		unit->step.launch_end_ns = record->end_ns;
-	if (record->end_ns > lane->graph_until_ns)
-		lane->graph_until_ns = record->end_ns;
 	return unit;
 }
 
@@ -149,6 +150,7 @@ note_eager(struct cs_lane *lane, const struct cs_record *record)
 			close_unit(lane, lane->eager);
 		lane->eager_start_ns = record->start_ns;
 		lane->eager_until_ns = record->end_ns;
+		lane->eager_before_ns = lane->busy_until_ns;
 	}
 	if (record->end_ns > lane->eager_until_ns)
 		lane->eager_until_ns = record->end_ns;
@@ -172,13 +174,12 @@ eager_of(struct cs_lane *lane, const struct cs_record *record)
 		return NULL;
 	unit->step.graph_id = 0;
 	unit->step.correlation_id = record->correlation_id;
-	if (lane->eager_start_ns < unit->step.start_ns) {
-		unit->step.start_ns = lane->eager_start_ns;
-		/* The gap before the stretch is what counts, and that was seen when it began. */
-		unit->idle_ns = lane->eager_start_ns > lane->graph_until_ns
-					? lane->eager_start_ns - lane->graph_until_ns
-					: 0;
-	}
+	/* It began with the compute before the collective, and the pause before that is what counts. */
+	unit->step.start_ns = lane->eager_start_ns;
+	unit->activity_before_ns = lane->eager_before_ns;
+	unit->idle_ns = lane->eager_start_ns > lane->eager_before_ns
+				? lane->eager_start_ns - lane->eager_before_ns
+				: 0;
 	cs_unit_list_append(&lane->units, unit);
 	lane->eager = unit;
 	return unit;
@@ -242,6 +243,10 @@ take_marker(struct cs_lane *lane, const struct cs_record *record)
 		launch->phase_before = begins;
 		return result;
 	}
+	/* A marker that says nothing, or "the same again": the passes of a draft in one graph stay one step.
+	 */
+	if (launch && begins == launch->phase_before && (ends == CS_PHASE_UNKNOWN || ends == begins))
+		return result;
 	unit = cs_unit_take(lane, in_graph ? CS_UNIT_LAUNCH : CS_UNIT_MARKER, record);
 	if (!unit)
 		return -ENOMEM;
@@ -262,6 +267,8 @@ take_marker(struct cs_lane *lane, const struct cs_record *record)
 	if (lane->eager)
 		close_unit(lane, lane->eager);
 	lane->eager_start_ns = 0;
+	lane->upcoming_phase = begins;
+	lane->upcoming_ns = record->end_ns;
 	unit->closed = true;
 	unit->name_before = record->ref;
 	unit->phase_after = ends;

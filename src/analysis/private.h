@@ -147,17 +147,21 @@ struct cs_lane {
 	struct cs_unit_list steps; /* formed, waiting for peers and for their turn */
 	uint32_t run_id;           /* of `run`; graphs remember it */
 	uint32_t run_launches;
+	bool run_sealed;      /* a marker came after it */
 	bool run_ranged;      /* the user's rules merge it by its range */
 	uint32_t marker_name; /* last marker before `run` that no step has used */
 	uint8_t marker_phase; /* what it begins */
 	uint64_t marker_ns;
+	uint8_t upcoming_phase; /* the same as the records come: what the last marker begins, until a launch
+				   does */
+	uint64_t upcoming_ns;
 	struct cs_unit *launches[CS_LAUNCH_HASH]; /* open units by correlation id */
 	struct cs_unit *last_launch;
 	struct cs_unit *eager;            /* open eager stretch */
 	uint64_t busy_until_ns;           /* latest end of anything so far */
 	uint64_t eager_start_ns;          /* contiguous eager work began; 0 none */
 	uint64_t eager_until_ns;          /* ... and reaches to here */
-	uint64_t graph_until_ns;          /* latest end of a graph's kernel */
+	uint64_t eager_before_ns;         /* ... and what was before it ended then */
 	uint64_t watermark_ns;            /* every step that starts before is formed */
 	struct cs_graphs *graphs;         /* what was learnt of each graph */
 	struct cs_membership *membership; /* by label id */

@@ -77,6 +77,8 @@ joins(struct cs_lane *lane, const struct cs_unit *unit)
 		return false;
 	if (unit->continues)
 		return unit->step.collectives == 0;
+	if (lane->run_sealed)
+		return false;
 	if (shares_range(lane, first, unit)) {
 		lane->run_ranged = true;
 		return true;
@@ -93,6 +95,8 @@ joins(struct cs_lane *lane, const struct cs_unit *unit)
 static void
 append_to_run(struct cs_lane *lane, struct cs_unit *unit)
 {
+	if (!lane->run.first)
+		lane->run_sealed = false;
 	if (!lane->run.first && lane->marker_name) {
 		if (unit->step.start_ns - lane->marker_ns < CS_MARKER_WAIT_NS) {
 			unit->name_before = lane->marker_name;
@@ -154,8 +158,7 @@ end_run(struct cs_lane *lane, bool whole)
 	while (step) {
 		struct cs_unit *next = cs_unit_list_pop(&lane->run);
 		bool joined = next && (whole || next->continues || next->kind == CS_UNIT_EAGER);
-		uint8_t phase_after = next ? next->phase_after : CS_PHASE_UNKNOWN;
-		uint32_t name_after = next ? next->name_after : 0;
+		const struct cs_unit tail = next ? *next : *step;
 
 		if (whole && next) {
 			step->piece = true;
@@ -163,8 +166,13 @@ end_run(struct cs_lane *lane, bool whole)
 			note_piece(lane, next);
 		}
 		if (joined && cs_unit_absorb(step, next) == 0) {
-			step->phase_after = phase_after;
-			step->name_after = name_after;
+			if (tail.name_after) {
+				step->name_after = tail.name_after;
+				step->phase_after = tail.phase_after;
+			}
+			/* A marker after the last collective cuts nothing off. */
+			if (tail.continues && !step->continues)
+				step->split = false;
 			continue;
 		}
 		finish_step(lane, step);
@@ -173,25 +181,41 @@ end_run(struct cs_lane *lane, bool whole)
 	lane->run_id++;
 	lane->run_launches = 0;
 	lane->run_ranged = false;
+	lane->run_sealed = false;
+}
+
+/* Two or three pieces are one step only when markers on both sides say so and agree. */
+static bool
+is_marked_out(const struct cs_lane *lane)
+{
+	const struct cs_unit *first = lane->run.first;
+	const struct cs_unit *last = lane->run.last;
+
+	return lane->run_sealed && lane->run_launches > 1 && first->phase_before != CS_PHASE_UNKNOWN &&
+	       (last->phase_after == CS_PHASE_UNKNOWN || last->phase_after == first->phase_before);
 }
 
 static void
 close_run(struct cs_lane *lane)
 {
 	if (lane->run.first)
-		end_run(lane, lane->run_ranged || lane->run_launches >= CS_PIECEWISE_MIN);
+		end_run(lane,
+			lane->run_ranged || lane->run_launches >= CS_PIECEWISE_MIN || is_marked_out(lane));
 }
 
+/* Of several markers after a step the first that ends a phase speaks of it; of several before a step the
+ * last. */
 static void
 take_boundary(struct cs_lane *lane, struct cs_unit *marker)
 {
 	struct cs_unit *last = lane->run.last;
 
-	if (last && marker->step.start_ns < last->step.end_ns + CS_MARKER_WAIT_NS && !last->name_after) {
+	if (last && marker->step.start_ns < last->step.end_ns + CS_MARKER_WAIT_NS &&
+		(!last->name_after || (!last->phase_after && marker->phase_after))) {
 		last->name_after = marker->name_before;
 		last->phase_after = marker->phase_after;
 	}
-	close_run(lane);
+	lane->run_sealed = true;
 	lane->marker_name = marker->name_before;
 	lane->marker_phase = marker->phase_before;
 	lane->marker_ns = marker->step.end_ns;

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was not seen is not told: edges of windows, losses, late records, too many records. */
+#include "scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define TARGET_ID 22U
+
+static uint32_t
+open_scene(struct scene *scene, const struct cs_analysis_options *options)
+{
+	scene_open(scene, 1, options);
+	return scene_label(scene, 0, CS_OP_ALL_REDUCE, 57344, 1, 0);
+}
+
+/* A launch that outlasts the window is in no step statistics; its collectives inside are told in full. */
+static void
+test_launch_over_the_edge(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+	uint64_t end_ns;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	end_ns = scene_graph(&scene, 0, TARGET_ID, label, 20, 10 * MS, 30 * US, 20 * US) + MS;
+	scene_graph(&scene, 0, TARGET_ID, label, 20, end_ns, 30 * US, 20 * US);
+	scene_window(&scene, 0, CS_DEPTH_DEEP, 9 * MS, end_ns + 500 * US);
+	scene_play(&scene);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.steps, 1);
+	assert_int_equal(counts.incomplete_steps, 1);
+	assert_int_equal(scene.step_count, 1);
+	assert_int_equal(scene.collective_count, 40);
+	assert_int_equal(scene.collectives[19].step, 1);
+	assert_int_equal(scene.collectives[20].step, 0);
+	assert_int_equal(scene.collectives[29].exposed_ns, 20 * US);
+	assert_int_equal(scene.collectives[30].exposed_ns, CS_NS_UNKNOWN);
+	assert_int_equal(scene.collectives[30].overlap_ns[CS_BUSY_COPY], CS_NS_UNKNOWN);
+	scene_close(&scene);
+}
+
+/* An eager step at the beginning of a window may have begun before it; one with a pause before it has not. */
+static void
+test_eager_at_the_edge(void **state)
+{
+	const struct cs_analysis_options options = {.incomplete_steps = true};
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, &options);
+	scene_eager(&scene, 0, label, 20, 10 * MS + 10 * US, 30 * US, 20 * US);
+	scene_eager(&scene, 0, label, 20, 20 * MS, 30 * US, 20 * US);
+	scene_eager(&scene, 0, label, 20, 30 * MS - 1050 * US, 30 * US, 20 * US);
+	scene_window(&scene, 0, CS_DEPTH_DEEP, 10 * MS, 30 * MS);
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 3);
+	assert_false(scene.steps[0].complete);
+	assert_true(scene.steps[1].complete);
+	assert_false(scene.steps[2].complete);
+	assert_int_equal(scene.steps[0].step, 1);
+	scene_close(&scene);
+}
+
+/* The first launch in a window with fewer collectives than the graph is known to have was cut. */
+static void
+test_cut_launch(void **state)
+{
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 11 * MS, 30 * US, 20 * US);
+	scene_window(&scene, 0, CS_DEPTH_DEEP, 10 * MS, 20 * MS);
+	scene_graph(&scene, 0, TARGET_ID, label, 15, 30 * MS + 100 * US, 30 * US, 20 * US);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 32 * MS, 30 * US, 20 * US);
+	scene_window(&scene, 0, CS_DEPTH_DEEP, 30 * MS, 40 * MS);
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 2);
+	assert_int_equal(scene.steps[0].start_ns, SCENE_EPOCH_NS + 11 * MS);
+	assert_int_equal(scene.steps[1].start_ns, SCENE_EPOCH_NS + 32 * MS);
+	scene_close(&scene);
+}
+
+static void
+test_loss(void **state)
+{
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 10 * MS, 30 * US, 20 * US);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 15 * MS, 30 * US, 20 * US);
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_LOSS,
+			.ref = CS_LOSS_RING_OVERRUN,
+			.start_ns = 15 * MS + 500 * US,
+			.end_ns = 15 * MS + 535 * US,
+			.value = 3});
+	/* Names that found no room take no kernel away. */
+	scene_put(&scene, 0,
+		(struct cs_record){
+			.type = CS_RECORD_LOSS, .ref = CS_LOSS_TABLE_FULL, .end_ns = 20 * MS, .value = 3});
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 1);
+	assert_int_equal(scene.collective_count, 40);
+	assert_int_equal(scene.collectives[20].exposed_ns, 20 * US);
+	assert_int_equal(scene.collectives[30].exposed_ns, CS_NS_UNKNOWN);
+	scene_close(&scene);
+}
+
+/* A light launch on another stream hides what it runs. */
+static void
+test_beside_a_light_launch(void **state)
+{
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_GRAPH_LAUNCH,
+			.end_ns = 100 * US,
+			.correlation_id = 900,
+			.graph_id = 5,
+			.stream_id = 8});
+	scene_collective(&scene, 0, label, 7, 90 * US, 110 * US);
+	scene_collective(&scene, 0, label, 7, 120 * US, 140 * US);
+	scene_play(&scene);
+	assert_int_equal(scene.collectives[0].exposed_ns, CS_NS_UNKNOWN);
+	assert_int_equal(scene.collectives[1].exposed_ns, 20 * US);
+	assert_int_equal(scene.steps[1].exposed_collective_ns, CS_NS_UNKNOWN);
+	scene_close(&scene);
+}
+
+/* Any order within the horizon gives the same as the right order. */
+static void
+test_unordered(void **state)
+{
+	struct scene scene[2];
+	uint64_t random = 7;
+
+	(void)state;
+	for (unsigned int variant = 0; variant < 2; variant++) {
+		uint32_t label = open_scene(&scene[variant], NULL);
+		struct scene_rank *rank = &scene[variant].ranks[0];
+		uint64_t at_ns = 0;
+
+		for (unsigned int i = 0; i < 50; i++) {
+			scene_busy(&scene[variant], 0, CS_BUSY_COPY, CS_RECORD_COPY_TO_HOST, 9,
+				at_ns + 100 * US, at_ns + 300 * US);
+			at_ns = scene_graph(
+					&scene[variant], 0, TARGET_ID, label, 20, at_ns, 30 * US, 20 * US) +
+				300 * US;
+		}
+		for (size_t i = rank->count; variant && i > 1; i--) {
+			struct cs_record swap = rank->records[i - 1];
+			size_t other;
+
+			random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+			other = (random >> 33) % i;
+			rank->records[i - 1] = rank->records[other];
+			rank->records[other] = swap;
+		}
+		scene_play(&scene[variant]);
+	}
+	assert_int_equal(scene[0].step_count, 50);
+	assert_int_equal(scene[1].step_count, 50);
+	for (size_t i = 0; i < 50; i++)
+		assert_memory_equal(&scene[0].steps[i], &scene[1].steps[i], sizeof(scene[0].steps[i]));
+	assert_int_equal(scene[0].collective_count, scene[1].collective_count);
+	for (size_t i = 0; i < scene[0].collective_count; i++)
+		assert_memory_equal(
+			&scene[0].collectives[i], &scene[1].collectives[i], sizeof(scene[0].collectives[i]));
+	scene_close(&scene[0]);
+	scene_close(&scene[1]);
+}
+
+/* After the horizon: the collective is told, in no step, its overlap unknown; counted. */
+static void
+test_late(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 10 * MS, 30 * US, 20 * US);
+	scene_advance(&scene, 5000 * MS);
+	assert_int_equal(scene.step_count, 1);
+	scene_collective(&scene, 0, label, 7, 20 * MS, 21 * MS);
+	scene_advance(&scene, 5100 * MS);
+	assert_int_equal(scene.step_count, 1);
+	assert_int_equal(scene.collective_count, 21);
+	assert_int_equal(scene.collectives[20].step, 0);
+	assert_int_equal(scene.collectives[20].end_ns - scene.collectives[20].start_ns, MS);
+	assert_int_equal(scene.collectives[20].exposed_ns, CS_NS_UNKNOWN);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.late_records, 1);
+	scene_close(&scene);
+}
+
+/* Nothing is handed out before the horizon has passed, all of it after. */
+static void
+test_horizon(void **state)
+{
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_graph(&scene, 0, TARGET_ID, label, 20, 10 * MS, 30 * US, 20 * US);
+	scene_advance(&scene, 2000 * MS);
+	assert_int_equal(scene.step_count, 0);
+	scene_advance(&scene, 2100 * MS);
+	assert_int_equal(scene.step_count, 1);
+	scene_close(&scene);
+}
+
+/* A reader that never advances does not make it grow: the oldest leave early and are counted. */
+static void
+test_bounded(void **state)
+{
+	const struct cs_analysis_options options = {.pending_records = 1000};
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	label = open_scene(&scene, &options);
+	for (unsigned int i = 0; i < 200; i++) {
+		at_ns = scene_graph(&scene, 0, TARGET_ID, label, 20, at_ns, 30 * US, 20 * US) + 300 * US;
+		assert_int_equal(cs_analysis_ingest(scene.analysis, scene.ranks[0].source,
+					 scene.ranks[0].records, scene.ranks[0].count),
+			0);
+		scene.ranks[0].count = 0;
+	}
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_true(counts.forced >= 200 * 40 - 1000 - 100);
+	assert_int_equal(counts.records, 200 * 40);
+	assert_int_equal(counts.dropped, 0);
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 200);
+	assert_int_equal(scene.collective_count, 4000);
+	scene_close(&scene);
+}
+
+/* Contents that no writer writes are counted and change nothing. */
+static void
+test_nonsense(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_put(&scene, 0, (struct cs_record){.type = 0, .start_ns = 1, .end_ns = 2});
+	scene_put(&scene, 0, (struct cs_record){.type = 200, .start_ns = 1, .end_ns = 2});
+	scene_put(&scene, 0, (struct cs_record){.type = CS_RECORD_COLLECTIVE, .start_ns = 9, .end_ns = 2});
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_COLLECTIVE, .gpu = 99, .start_ns = 1, .end_ns = 2});
+	/* A label and a name that no table has: known to be unknown. */
+	scene_put(&scene, 0,
+		(struct cs_record){
+			.type = CS_RECORD_COLLECTIVE, .ref = 4000000000U, .start_ns = 1, .end_ns = 2});
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_MARKER, .ref = 4000000000U, .start_ns = 3, .end_ns = 4});
+	scene_collective(&scene, 0, label, 7, 10, 20);
+	scene_play(&scene);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.dropped, 4);
+	assert_int_equal(scene.collective_count, 2);
+	scene_close(&scene);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_launch_over_the_edge),
+		cmocka_unit_test(test_eager_at_the_edge),
+		cmocka_unit_test(test_cut_launch),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_beside_a_light_launch),
+		cmocka_unit_test(test_unordered),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_horizon),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
