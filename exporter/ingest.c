@@ -14,6 +14,11 @@
 #include <string.h>
 
 #define LOOK_PERIOD_NS CS_NS_PER_S
+#define ROUNDS_MAX     64U
+/* Record time per step of the analysis: that of a turn. */
+#define ADVANCE_STEP_NS (100 * CS_NS_PER_MS)
+/* Over twice what eight ranks bring in a turn at the fullest traffic measured (140,000 records/s each). */
+#define BACKLOG_RECORDS 262144U
 
 struct cs_ingest {
 	pthread_mutex_t lock;
@@ -23,7 +28,8 @@ struct cs_ingest {
 	struct cs_series_table table;
 	struct cs_processes processes;
 	struct cs_traced *last_found;
-	uint64_t looked_ns; /* CLOCK_MONOTONIC; 0 never */
+	uint64_t advanced_ns; /* record time */
+	uint64_t looked_ns;   /* CLOCK_MONOTONIC; 0 never */
 	uint64_t records;
 	uint64_t busy_ns;
 	uint64_t started_ns; /* CLOCK_REALTIME */
@@ -173,9 +179,10 @@ look(struct cs_ingest *ingest)
 	unlock(ingest);
 }
 
-/* One batch of the process at `index`; true: there may be more. */
+/* One batch of the process at `index`. Returns whether there may be more, and then lowers *reached_ns to the
+ * end of what has been read of it. */
 static bool
-read_batch(struct cs_ingest *ingest, size_t index, size_t *total)
+read_batch(struct cs_ingest *ingest, size_t index, size_t *total, uint64_t *reached_ns)
 {
 	size_t count = 0;
 	uint64_t begin_ns;
@@ -191,12 +198,52 @@ read_batch(struct cs_ingest *ingest, size_t index, size_t *total)
 		if (result < 0 && result != -ENOMEM)
 			fail(ingest, traced, result);
 		more = result == 0 && count == CS_INGEST_BATCH;
+		if (more && ingest->batch[count - 1].end_ns < *reached_ns)
+			*reached_ns = ingest->batch[count - 1].end_ns;
 		ingest->records += count;
 		ingest->busy_ns += cs_clock_monotonic_ns() - begin_ns;
 	}
 	unlock(ingest);
 	*total += count;
 	return more;
+}
+
+static void
+advance_to(struct cs_ingest *ingest, uint64_t time_ns)
+{
+	uint64_t begin_ns;
+
+	lock_for_ingest(ingest);
+	begin_ns = cs_clock_monotonic_ns();
+	cs_analysis_advance(ingest->analysis, time_ns);
+	ingest->busy_ns += cs_clock_monotonic_ns() - begin_ns;
+	unlock(ingest);
+	ingest->advanced_ns = time_ns;
+}
+
+/* In small steps over the stretch in which records wait: results of one step are freed before those of the
+ * next are made, and scrapes get in between. */
+static void
+advance(struct cs_ingest *ingest, uint64_t target_ns)
+{
+	uint64_t end_ns = ingest->advanced_ns + CS_ANALYSIS_HORIZON_NS + CS_NS_PER_S;
+
+	while (ingest->advanced_ns + ADVANCE_STEP_NS < target_ns && ingest->advanced_ns < end_ns)
+		advance_to(ingest, ingest->advanced_ns + ADVANCE_STEP_NS);
+	advance_to(ingest, target_ns);
+}
+
+/* After a backlog: what it took does not stay. */
+static void
+shrink(struct cs_ingest *ingest)
+{
+	lock_for_ingest(ingest);
+	for (size_t i = 0; i < ingest->processes.count; i++) {
+		if (ingest->processes.items[i]->reader)
+			cs_segment_reader_trim(ingest->processes.items[i]->reader);
+	}
+	unlock(ingest);
+	malloc_trim(0);
 }
 
 size_t
@@ -207,15 +254,17 @@ cs_ingest_turn(struct cs_ingest *ingest)
 
 	look(ingest);
 	/* Round by round, so that ranks stay close to each other in time; bounded, so that looking is not put
-	 * off. */
-	for (unsigned int round = 0; more && round < 64; round++) {
+	 * off. A backlog is analysed as it comes: it is more than the analysis can hold. */
+	for (unsigned int round = 0; more && round < ROUNDS_MAX; round++) {
+		uint64_t reached_ns = cs_clock_realtime_ns();
+
 		more = false;
 		for (size_t i = ingest->processes.count; i-- > 0;)
-			more |= read_batch(ingest, i, &total);
+			more |= read_batch(ingest, i, &total, &reached_ns);
+		advance(ingest, reached_ns);
 	}
-	lock_for_ingest(ingest);
-	cs_analysis_advance(ingest->analysis, cs_clock_realtime_ns());
-	unlock(ingest);
+	if (total >= BACKLOG_RECORDS)
+		shrink(ingest);
 	return total;
 }
 
