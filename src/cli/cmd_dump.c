@@ -246,12 +246,14 @@ count_broken(const struct cs_targets *targets)
 static int
 run_dump(const struct request *request)
 {
+	static char buffer[1 << 18]; /* lives as long as stdout */
 	struct dump dump = {.request = request};
 	struct cs_analysis_sink sink = {
 		.context = &dump, .step = take_step, .collective = take_collective, .other = take_other};
 	int status = cs_targets_open(&dump.targets, &request->query);
 	int result;
 
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	if (status != CS_EXIT_OK &&
 		!(status == CS_EXIT_NOTHING && request->follow && !request->query.pid_count))
 		goto out;

@@ -125,8 +125,11 @@ cs_help_print_command(const struct cs_cmd *cmd)
 	struct cs_cmd_option_view view;
 	bool settings = false;
 
-	printf("collscope %s: %s\n\nUsage: collscope %s%s%s\n\nExamples:\n", cmd->name, cmd->summary,
-		cmd->name, *cmd->synopsis ? " " : "", cmd->synopsis);
+	printf("collscope %s: ", cmd->name);
+	print_wrapped(stdout, cmd->summary,
+		(unsigned int)strlen("collscope : ") + (unsigned int)strlen(cmd->name), 0);
+	printf("\nUsage: collscope %s%s%s\n\nExamples:\n", cmd->name, *cmd->synopsis ? " " : "",
+		cmd->synopsis);
 	print_examples(stdout, cmd);
 	fputc('\n', stdout);
 	print_wrapped(stdout, cmd->description, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json_line.h"
 
-#include <inttypes.h>
+#include <stddef.h>
 
 void
 cs_json_line_begin(struct cs_json_line *line, FILE *stream)
@@ -20,6 +20,32 @@ put_key(struct cs_json_line *line, const char *key)
 	line->any = true;
 }
 
+static bool
+is_plain(unsigned char byte)
+{
+	return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\';
+}
+
+static void
+put_escaped(FILE *stream, const char *text)
+{
+	while (*text) {
+		size_t length = 0;
+
+		while (is_plain((unsigned char)text[length]))
+			length++;
+		fwrite_unlocked(text, 1, length, stream);
+		text += length;
+		if (!*text)
+			break;
+		if (*text == '"' || *text == '\\')
+			fprintf(stream, "\\%c", *text);
+		else
+			fprintf(stream, "\\u%04x", (unsigned char)*text);
+		text++;
+	}
+}
+
 void
 cs_json_line_text(struct cs_json_line *line, const char *key, const char *value)
 {
@@ -29,40 +55,38 @@ cs_json_line_text(struct cs_json_line *line, const char *key, const char *value)
 	}
 	put_key(line, key);
 	fputc_unlocked('"', line->stream);
-	for (const unsigned char *p = (const unsigned char *)value; *p; p++) {
-		if (*p == '"' || *p == '\\') {
-			fputc_unlocked('\\', line->stream);
-			fputc_unlocked(*p, line->stream);
-		} else if (*p < 0x20 || *p == 0x7f) {
-			fprintf(line->stream, "\\u%04x", *p);
-		} else {
-			fputc_unlocked(*p, line->stream);
-		}
-	}
+	put_escaped(line->stream, value);
 	fputc_unlocked('"', line->stream);
+}
+
+/* By hand: printf is half of the time of a dump otherwise. */
+static void
+put_number(FILE *stream, uint64_t value)
+{
+	char digits[24];
+	char *p = digits + sizeof(digits);
+
+	do {
+		*--p = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	fwrite_unlocked(p, 1, (size_t)(digits + sizeof(digits) - p), stream);
 }
 
 void
 cs_json_line_unsigned(struct cs_json_line *line, const char *key, uint64_t value)
 {
-	char digits[24];
-	char *p = digits + sizeof(digits);
-
-	/* By hand: printf is half of the time of a dump otherwise. */
-	*--p = 0;
-	do {
-		*--p = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
 	put_key(line, key);
-	fputs_unlocked(p, line->stream);
+	put_number(line->stream, value);
 }
 
 void
 cs_json_line_signed(struct cs_json_line *line, const char *key, int64_t value)
 {
 	put_key(line, key);
-	fprintf(line->stream, "%" PRId64, value);
+	if (value < 0)
+		fputc_unlocked('-', line->stream);
+	put_number(line->stream, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void

@@ -4,9 +4,9 @@
  *
  *   cli_segment_writer DIR [name=value...]
  *
- * rank, world, launches, collectives (of one launch), age_ms (of the first record), state, lost: numbers.
- * reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering requests
- * and printing each
+ * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
+ * state, lost: numbers. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin
+ * ends, answering requests and printing each
  * ("request COMMAND FROM UNTIL"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
@@ -31,7 +31,7 @@
 #define KERNEL_NAME   "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEv"
 
 struct options {
-	long rank, world, launches, collectives, age_ms, state, lost, answer, hold;
+	long slots, rank, world, launches, collectives, age_ms, state, lost, answer, hold;
 	const char *reason;
 };
 
@@ -41,10 +41,10 @@ parse(struct options *options, const char *word)
 	const struct {
 		const char *name;
 		long *value;
-	} numbers[] = {{"rank", &options->rank}, {"world", &options->world}, {"launches", &options->launches},
-		{"collectives", &options->collectives}, {"age_ms", &options->age_ms},
-		{"state", &options->state}, {"lost", &options->lost}, {"answer", &options->answer},
-		{"hold", &options->hold}};
+	} numbers[] = {{"slots", &options->slots}, {"rank", &options->rank}, {"world", &options->world},
+		{"launches", &options->launches}, {"collectives", &options->collectives},
+		{"age_ms", &options->age_ms}, {"state", &options->state}, {"lost", &options->lost},
+		{"answer", &options->answer}, {"hold", &options->hold}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -225,13 +225,14 @@ serve(struct cs_segment_writer *writer, const struct options *options)
 int
 main(int argc, char **argv)
 {
-	struct options options = {.world = 2,
+	struct options options = {.slots = 4096,
+		.world = 2,
 		.launches = 3,
 		.collectives = 10,
 		.age_ms = 5000,
 		.state = CS_STATE_TRACING,
 		.reason = ""};
-	struct cs_segment_options segment = {.ring_slots = 4096, .version = "0.0.1-test"};
+	struct cs_segment_options segment = {.version = "0.0.1-test"};
 	struct cs_segment_writer *writer = NULL;
 	uint64_t base_ns;
 	int result;
@@ -245,6 +246,7 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
+	segment.ring_slots = (uint32_t)options.slots;
 	result = cs_segment_writer_create(&segment, &writer);
 	if (result) {
 		fprintf(stderr, "cli_segment_writer: %s\n", strerror(-result));
