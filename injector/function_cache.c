@@ -22,16 +22,6 @@ cs_function_cache_flush(struct cs_function_cache *cache)
 	atomic_fetch_add_explicit(&cache->generation, 1, memory_order_relaxed);
 }
 
-static uint32_t
-hash_name(const char *name)
-{
-	uint32_t hash = 0x811c9dc5U;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x01000193U;
-	return hash;
-}
-
 static struct cs_pair *
 bucket_of(struct cs_function_cache *cache, uint64_t key)
 {
@@ -150,9 +140,9 @@ same_function(const struct cs_function *left, const struct cs_function *right)
 {
 	size_t bytes = (size_t)left->param_count * sizeof(uint32_t);
 
-	return left->name_id == right->name_id && left->param_count == right->param_count &&
-	       left->match.rule == right->match.rule && left->name_id != 0 &&
-	       memcmp(left->param_offsets, right->param_offsets, bytes) == 0 &&
+	return left->name_hash == right->name_hash && left->name_id == right->name_id &&
+	       left->param_count == right->param_count && left->match.rule == right->match.rule &&
+	       left->name_id != 0 && memcmp(left->param_offsets, right->param_offsets, bytes) == 0 &&
 	       memcmp(left->param_bytes, right->param_bytes, bytes) == 0;
 }
 
@@ -199,7 +189,7 @@ cs_function_cache_get(
 		name = query_name(cache->cupti, handle);
 	if (!name)
 		return NULL;
-	hash = hash_name(name);
+	hash = cs_name_hash(name);
 	/* An ordinary kernel that still has its name; a collective's layout may be another build's. */
 	if (!known || CS_FUNCTION_KIND(value) == CS_CATALOG_COLLECTIVE || value >> 32 != hash) {
 		cs_catalog_classify(cache->catalog, name, &scratch->match);
@@ -207,6 +197,7 @@ cs_function_cache_get(
 	}
 	if (CS_FUNCTION_KIND(value) == CS_CATALOG_COLLECTIVE) {
 		scratch->name_id = cs_segment_writer_name(cache->writer, name);
+		scratch->name_hash = hash;
 		query_layout(cache->cupti, handle, scratch);
 		index = keep(cache, scratch);
 		if (index == CS_FUNCTIONS_MAX)

@@ -21,13 +21,14 @@
 
 #define CS_FUNCTION_CACHE_SLOTS   16384U
 #define CS_FUNCTION_CACHE_WAYS    4U   /* one cache line */
-#define CS_FUNCTIONS_MAX          512U /* collective kernels, of all modules ever loaded */
+#define CS_FUNCTIONS_MAX          256U /* collective kernels, of all modules ever loaded */
 #define CS_FUNCTION_PARAMETER_MAX 64U
 
 /* A collective kernel; never changes once handed out. */
 struct cs_function {
 	struct cs_catalog_match match;
-	uint32_t name_id;
+	uint32_t name_id;     /* 0: the segment had no room, or was busy */
+	uint32_t name_hash;   /* cs_name_hash */
 	uint32_t param_count; /* 0: layout unknown */
 	uint32_t param_offsets[CS_FUNCTION_PARAMETER_MAX];
 	uint32_t param_bytes[CS_FUNCTION_PARAMETER_MAX];

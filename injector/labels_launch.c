@@ -66,16 +66,16 @@ struct kernel_request {
  * --------------------------------------------------------------------------------------------------- */
 
 static uint64_t
-pack(uint32_t label_id, const struct cs_label *label, int decoded, uint32_t sequence)
+pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence)
 {
-	uint64_t filed = CS_FILED | label_id | (uint64_t)sequence << 32;
+	uint64_t filed = CS_FILED | number | (uint64_t)sequence << 32;
 	unsigned int reason = 0;
 
 	if (label->flags & CS_LABEL_FUSED)
 		filed |= CS_FILED_FUSED;
 	if (label->flags & CS_LABEL_PART)
 		filed |= CS_FILED_PART;
-	else if (label_id == 0)
+	else if (number == 0)
 		reason = 1 + CS_UNLABELLED_LEDGER_FULL;
 	else if (label->bytes == CS_BYTES_UNKNOWN)
 		reason = 1 + (decoded == -EINVAL ? CS_UNLABELLED_CHECK_FAILED : CS_UNLABELLED_NO_RULE);
@@ -129,17 +129,17 @@ read_label(struct cs_labels *labels, const struct cs_function *function, const s
 	if (is_nccl(function))
 		launch.nccl_version = cs_announce_nccl_version_number();
 	decoded = cs_catalog_decode(&function->match, &launch, &label);
-	label.name_id = function->name_id;
+	label.name_id = function->name_hash;
 	if (is_nccl(function))
 		cs_announce_take(&label, &sequence);
-	return pack(cs_segment_writer_label(labels->writer, &label), &label, decoded, sequence);
+	return pack(cs_label_table_put(&labels->table, &label), &label, decoded, sequence);
 }
 
 void
 cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 {
 	struct cs_labels *labels = cs_labels_borrow();
-	const struct cs_label *known;
+	const struct cs_label_entry *known;
 	struct cs_label label;
 	uint64_t filed = 0, better;
 	bool found;
@@ -148,18 +148,18 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 		return;
 	found = key & CS_KEY_EAGER ? cs_eager_find(&labels->eager, (uint32_t)key, &filed)
 				   : cs_ledger_find(labels->ledger, key, &filed);
-	known = found ? cs_segment_writer_borrow_label(labels->writer, cs_filed_label(filed)) : NULL;
-	if (!known || cs_filed_label(filed) == 0)
+	known = found ? cs_label_table_entry(&labels->table, cs_filed_label(filed)) : NULL;
+	if (!known)
 		return;
-	label = *known;
+	label = known->label;
 	better = filed;
 	if (cs_announce_complete(&label, facts)) {
-		uint32_t label_id = cs_segment_writer_label(labels->writer, &label);
+		uint32_t number = cs_label_table_put(&labels->table, &label);
 		int was = cs_filed_reason(filed) == 1 + CS_UNLABELLED_CHECK_FAILED ? -EINVAL : -ENODATA;
 
-		if (label_id == 0)
+		if (number == 0)
 			return;
-		better = pack(label_id, &label, was, 0) | (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
+		better = pack(number, &label, was, 0) | (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
 	}
 	if (sequence != 0 && (filed & CS_FILED_SEQUENCE) == 0)
 		better |= (uint64_t)sequence << 32;
@@ -208,6 +208,7 @@ begin_kernel(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind k
 		return;
 	call->collective = true;
 	call->nccl = is_nccl(function);
+	call->name_id = function->name_id;
 	call->filed = read_label(labels, function, request);
 	call->start_ns = cs_clock_realtime_ns();
 }
@@ -336,11 +337,11 @@ static void
 append_host_launch(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data,
 	uint32_t graph_id)
 {
+	struct cs_label_entry *entry = cs_label_table_entry(&labels->table, cs_filed_label(call->filed));
 	uint32_t context = atomic_load_explicit(
 		&labels->contexts[data->contextUid % CS_LABELS_CONTEXTS], memory_order_relaxed);
 	struct cs_record record = {
 		.type = CS_RECORD_HOST_LAUNCH,
-		.ref = cs_filed_label(call->filed),
 		.start_ns = call->start_ns,
 		.end_ns = cs_clock_realtime_ns(),
 		.correlation_id = call->correlation_id,
@@ -349,6 +350,8 @@ append_host_launch(struct cs_labels *labels, const struct cs_call *call, const C
 
 	if (context == 0 || context >> 8 != data->contextUid)
 		return;
+	if (entry && call->name_id != 0)
+		record.ref = cs_label_entry_segment_id(entry, labels->writer, call->name_id);
 	record.gpu = (uint8_t)((context & 0xff) - 1);
 	record.value = atomic_load_explicit(&call->slot.owner, memory_order_relaxed);
 	if (record.end_ns < record.start_ns)

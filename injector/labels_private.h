@@ -5,6 +5,7 @@
 
 #include "eager.h"
 #include "function_cache.h"
+#include "label_table.h"
 #include "labels.h"
 #include "ledger.h"
 #include "name_cache.h"
@@ -14,8 +15,8 @@
  * ---------------------------------------------------------------------------------- */
 
 /*
- * Bits 0-15 label id, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the size is unknown
- * (reason
+ * Bits 0-15 number in the label table, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the
+ * size is unknown (reason
  * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the label is in doubt,
  * 32-63 sequence number.
  */
@@ -77,6 +78,7 @@ struct cs_labels {
 	_Atomic uint32_t ledger_full;                  /* nodes that found no room, of all time */
 	_Atomic uint32_t contexts[CS_LABELS_CONTEXTS]; /* context id << 8 | GPU + 1 */
 	struct cs_moved_node moved[CS_MOVED_NODES_MAX];
+	struct cs_label_table table;
 	struct cs_eager eager;
 	struct cs_function_cache functions;
 	struct cs_name_cache names;
@@ -113,6 +115,7 @@ struct cs_call {
 	uint64_t filed;   /* what is known of the kernel; 0: an ordinary one */
 	uint64_t node_id; /* where it was filed last */
 	uint64_t start_ns;
+	uint32_t name_id;    /* of the kernel, 0 unknown */
 	uint32_t root_graph; /* INSTANTIATE: id of the graph that is being made, 0 not seen yet */
 	uint32_t moved_count;
 };

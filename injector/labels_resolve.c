@@ -43,23 +43,27 @@ static bool
 resolve_filed(struct cs_labels *labels, const struct cs_kernel_key *key, const struct cs_kernel_name *name,
 	struct cs_kernel_identity *identity)
 {
-	const struct cs_label *label;
+	struct cs_label_entry *entry;
 	uint64_t filed;
 
 	if (!find_filed(labels, key, &filed))
 		return false;
-	label = cs_segment_writer_borrow_label(labels->writer, cs_filed_label(filed));
+	entry = cs_label_table_entry(&labels->table, cs_filed_label(filed));
 	/* The node was learnt with another kernel: changed since, in a way that nobody told us of. */
-	if (name && label && label->name_id != 0 && name->name_id != 0 && label->name_id != name->name_id)
+	if (name && entry && entry->label.name_id != name->hash)
 		return false;
 	identity->kind = CS_CATALOG_COLLECTIVE;
-	identity->ref = cs_filed_label(filed);
 	if (filed & CS_FILED_FUSED)
 		identity->record_flags |= CS_RECORD_FUSED;
 	if (filed & CS_FILED_PART)
 		identity->record_flags |= CS_RECORD_PART;
-	if (label && cs_filed_label(filed) != 0)
-		identity->bytes = label->bytes;
+	if (entry) {
+		identity->bytes = entry->label.bytes;
+		identity->ref = cs_label_entry_segment_id(entry, labels->writer, name ? name->name_id : 0);
+	}
+	/* Without its own label, what the name tells. */
+	if (identity->ref == 0 && name)
+		identity->ref = name->label_id;
 	/* A replay does not advance the number that its capture had. */
 	if (key->graph_node_id == 0)
 		identity->sequence = (uint32_t)(filed >> 32);

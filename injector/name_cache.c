@@ -15,16 +15,6 @@ cs_name_cache_init(
 	cache->writer = writer;
 }
 
-static uint32_t
-hash_name(const char *name)
-{
-	uint32_t hash = 0x811c9dc5U;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x01000193U;
-	return hash;
-}
-
 static void
 work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, struct cs_kernel_name *slot)
 {
@@ -36,7 +26,7 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 	cs_catalog_classify(cache->catalog, name, &match);
 	*slot = (struct cs_kernel_name){.address = name,
 		.generation = generation,
-		.hash = hash_name(name),
+		.hash = cs_name_hash(name),
 		.kind = (uint8_t)match.kind,
 		.has_size_rule = match.has_size_rule};
 	memcpy(slot->prefix, name, strnlen(name, sizeof(slot->prefix)));
@@ -73,7 +63,7 @@ cs_name_cache_get(struct cs_name_cache *cache, const char *name, uint32_t genera
 	if (slot && strncmp(slot->prefix, name, sizeof(slot->prefix)) == 0) {
 		if (slot->generation == generation)
 			return slot;
-		if (slot->hash == hash_name(name)) {
+		if (slot->hash == cs_name_hash(name)) {
 			slot->generation = generation;
 			return slot;
 		}

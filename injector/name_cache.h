@@ -12,7 +12,7 @@
 #include "catalog.h"
 #include "segment_writer.h"
 
-#define CS_NAME_CACHE_SLOTS  8192U
+#define CS_NAME_CACHE_SLOTS  4096U
 #define CS_NAME_CACHE_WAYS   4U
 #define CS_NAME_PREFIX_BYTES 40U
 

@@ -65,4 +65,15 @@ cs_pair_hash(uint64_t key)
 	return key ^ (key >> 33);
 }
 
+/* FNV-1a of a kernel name. */
+static inline uint32_t
+cs_name_hash(const char *name)
+{
+	uint32_t hash = 0x811c9dc5U;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x01000193U;
+	return hash;
+}
+
 #endif
