@@ -123,7 +123,7 @@ hex_digit(char c)
 static void
 read_boot_id(uint8_t boot_id[16])
 {
-	char text[64];
+	char text[64] = "";
 	unsigned int digits = 0;
 
 	memset(boot_id, 0, 16);
@@ -242,7 +242,7 @@ locked_by_other_description(int fd)
 static int
 settle_lock(struct cs_segment_writer *writer, int directory, const char *temporary, int fd)
 {
-	struct stat status;
+	struct stat status = {0};
 	int result = 0;
 	int probe = openat(directory, temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
@@ -478,8 +478,9 @@ cs_segment_writer_abandon(struct cs_segment_writer *writer)
 		return;
 	atomic_store_explicit(&writer->abandoned, true, memory_order_relaxed);
 	/* Private zero pages in place of the file: the lock's open file description loses this process, and
-	 * pointers that were handed out stay harmless. mmap(2) is a bare system call: async-signal-safe. */
-	mmap(writer->base, writer->file_bytes, PROT_READ | PROT_WRITE,
+	 * pointers that were handed out stay harmless. mmap(2) is a bare system call: async-signal-safe. When
+	 * it fails, the child keeps the pages and uses none of them. */
+	(void)mmap(writer->base, writer->file_bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	close_lock(writer);
 	errno = saved_errno;

@@ -130,7 +130,7 @@ clean_field(char *field, size_t field_bytes)
 
 	cs_text_clean(field, field_bytes, clean, field_bytes);
 	memset(field, 0, field_bytes);
-	memcpy(field, clean, strlen(clean));
+	memcpy(field, clean, strlen(clean) + 1);
 }
 #define CLEAN(field) clean_field((field), sizeof(field))
 
