@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.parse
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -28,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTER, WRITER = sys.argv[1:3]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-COLLECTIVE, BUSY, IN_GRAPH = 1, 2, 1  # record types and flags, docs/segment-format.md
+COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
 STATE, MODE, HOST_MEMORY, CPU = 1, 2, 5, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
 TRACING, SAMPLE = 2, 2
@@ -472,6 +473,38 @@ class Processes(Case):
         self.assertEqual(server.process.wait(DEADLINE_S), 0)
         self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
 
+    def test_stall(self):
+        """A graph of 4 all-reduces ran whole 3 times; the fourth launch stopped after 2, 30 s ago, and tracing still looks."""
+        writer, label = self.rank(5, 8)
+        begin = time.time_ns() - 30 * 10**9
+        for step in range(4):
+            for i in range(4 if step < 3 else 2):
+                start = begin + (step - 4) * 10_000 * US + i * 500 * US
+                writer.collective(label, start, start + 100 * US, 43008, node=i + 1, correlation=step + 1)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
+
+    def test_perturbation(self):
+        """Ten light steps of 2 ms and ten deep ones of 2.1 ms of one graph: 5 % longer."""
+        writer, label = self.rank(0, 1)
+        at = time.time_ns() - 60 * 10**9
+        light = at
+        for i in range(10):
+            writer.say("record", GRAPH_LAUNCH, 0, 0, 0, 0, at, at + 2000 * US, 0, 0, i + 1, 7, 3)
+            at += 3000 * US
+        writer.say("record", WINDOW, LIGHT, 0, 0, 1, light, at, 10, 0, 0, 0, 0)
+        deep = at
+        for i in range(10):
+            writer.collective(label, at + 500 * US, at + 600 * US, 43008, node=1, correlation=i + 11)
+            writer.collective(label, at + 2500 * US, at + 2600 * US, 43008, node=2, correlation=i + 11)
+            at += 3000 * US
+        writer.say("record", WINDOW, DEEP, 0, 0, 2, deep, at, 10, 0, 0, 0, 0)
+        server = self.exporter()
+        wait_for(lambda: any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
+        self.assertAlmostEqual(pick(server.samples(), "step_perturbation_ratio", gpu="0", rank="0"), 0.05, 9)
+        self.assertEqual(pick(server.samples(), "step_duration_seconds_count"), 20)
+        self.assertEqual(pick(server.samples(), "step_collectives_count"), 10)
+
     def test_limit(self):
         """Room for 100 time series: the rest is folded and counted; nothing is lost."""
         writer, _ = self.rank(0, 1)
@@ -485,6 +518,60 @@ class Processes(Case):
         self.assertLessEqual(pick(samples, "exporter_series"), 100)
         self.assertGreater(pick(samples, "exporter_folded_total"), 0)
         self.assertGreater(pick(samples, "collective_duration_seconds_count", size="other", rank="other"), 0)
+
+
+class Prometheus(Case):
+    def query(self, expression):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
+        connection.request("GET", "/api/v1/query?" + urllib.parse.urlencode({"query": expression}))
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer["data"]["result"]
+
+    def settled(self, expression):
+        def asked():
+            try:
+                found.extend(self.query(expression))
+            except (OSError, ValueError, KeyError):
+                pass
+            return found
+        found = []
+        wait_for(asked)
+        return found
+
+    def test_scrapes(self):
+        """A real Prometheus takes the text formats from one job and native histograms, by protobuf, from another."""
+        writer, label = self.rank(0, 1)
+        now = time.time_ns() - 60 * 10**9
+        writer.collective(label, now, now + 100 * US, 43008)
+        writer.say("repeat", 99, 1000 * US)
+        server = self.exporter()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        target = "%s:%d" % server.address
+        config = pathlib.Path(self.directory) / "prometheus.yml"
+        config.write_text("global: {scrape_interval: 1s}\n"
+                          f"scrape_configs: [{{job_name: collscope, static_configs: [{{targets: ['{target}']}}]}}]\n")
+        done = []
+        for features in ([], ["--enable-feature=native-histograms"]):
+            process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.directory}/tsdb{len(features)}",
+                                        f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=error", *features],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                self.assertEqual(self.settled("up == 1")[0]["metric"]["job"], "collscope")
+                name = "collscope_collective_duration_seconds" + ("" if features else "_bucket")
+                by = "" if features else ", le"
+                found = self.settled(f"histogram_quantile(0.5, sum by (op{by}) ({name})) > 0")
+                self.assertEqual(found[0]["metric"], {"op": "all_reduce"})
+                # 100 us lie in the native bucket (2^(-107/8), 2^(-106/8)], and at the bound of the classic one (75 us, 100 us].
+                low, high = (2**(-107 / 8), 2**(-106 / 8)) if features else (75e-6, 100e-6)
+                self.assertTrue(low < 1e-4 <= high and low <= float(found[0]["value"][1]) <= high, found)
+                done.append(features)
+            finally:
+                process.terminate()
+                process.wait()
+        self.assertEqual(len(done), 2)
 
 
 class Hostile(Case):
