@@ -95,7 +95,6 @@ make_parameters(struct scenario_gpu *gpu, uint32_t op)
 void
 scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uint32_t rank)
 {
-	const struct scenario_rank *who = &scenario->rank[rank];
 	char name[512];
 	CUdevice device;
 	uint32_t i;
@@ -110,7 +109,6 @@ scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uin
 	}
 	CHECK(cuInit(0));
 	CHECK(cuDeviceGet(&device, (int)rank));
-	gpu->driver->set_clock(device, who->clock_offset_ns, who->clock_drift_ppb, 0);
 	CHECK(cuDevicePrimaryCtxRetain(&gpu->context, device));
 	CHECK(cuCtxSetCurrent(gpu->context));
 	CHECK(cuStreamCreate(&gpu->streams[0], CU_STREAM_NON_BLOCKING));
@@ -236,6 +234,14 @@ scenario_gpu_launch(struct scenario_gpu *gpu, const struct scenario_launch *laun
 		}
 	}
 	free(spans);
+}
+
+void
+scenario_gpu_set_clock(struct scenario_gpu *gpu, uint64_t epoch_ns)
+{
+	const struct scenario_rank *who = &gpu->scenario->rank[gpu->rank];
+
+	gpu->driver->set_clock((int)gpu->rank, who->clock_offset_ns, who->clock_drift_ppb, epoch_ns);
 }
 
 void

@@ -151,11 +151,14 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events)
 	const struct scenario *scenario = gpu->scenario;
 	const struct scenario_rank *who = &scenario->rank[options.rank];
 	struct scenario_plan plan;
+	uint64_t epoch_ns = begin_ns();
 	uint64_t step;
 	uint32_t i;
 
-	if (!scenario_plan_open(&plan, scenario, options.rank, begin_ns()))
+	if (!scenario_plan_open(&plan, scenario, options.rank, epoch_ns))
 		abort();
+	scenario_gpu_set_clock(gpu, epoch_ns);
+	scenario_truth_set_epoch(truth, epoch_ns);
 	for (step = 0; step < scenario->steps; step++) {
 		scenario_plan_step(&plan);
 		if (step == who->die_step)

@@ -135,6 +135,8 @@ void scenario_plan_close(struct scenario_plan *plan);
 
 struct scenario_truth;
 struct scenario_truth *scenario_truth_new(const struct scenario *scenario, uint32_t rank);
+/* When step 0 begins and the GPU's clock starts to drift. */
+void scenario_truth_set_epoch(struct scenario_truth *truth, uint64_t epoch_ns);
 /* Counts a launch that has been made. events: NULL, or where each collective is written, one JSON object a
  * line. */
 void scenario_truth_add(
@@ -167,6 +169,8 @@ struct scenario_gpu {
 /* All from cuInit to the captured graphs. CUDA errors end the process with one line and status 1. */
 void scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uint32_t rank);
 void scenario_gpu_capture(struct scenario_gpu *gpu);
+/* The GPU's clock drifts from then on. Before the first launch. */
+void scenario_gpu_set_clock(struct scenario_gpu *gpu, uint64_t epoch_ns);
 /* Launches what was planned, at the planned times. */
 void scenario_gpu_launch(struct scenario_gpu *gpu, const struct scenario_launch *launch);
 void scenario_gpu_wait(struct scenario_gpu *gpu);

@@ -26,6 +26,7 @@ struct class
 struct scenario_truth {
 	const struct scenario *scenario;
 	uint32_t rank;
+	uint64_t epoch_ns;
 	uint64_t operations[3]; /* by enum scenario_op_type */
 	uint64_t *launches;     /* by sequence */
 	uint64_t *launch_ns;    /* by sequence: first start to last end, summed */
@@ -51,6 +52,12 @@ scenario_truth_new(const struct scenario *scenario, uint32_t rank)
 }
 
 void
+scenario_truth_set_epoch(struct scenario_truth *truth, uint64_t epoch_ns)
+{
+	truth->epoch_ns = epoch_ns;
+}
+
+void
 scenario_truth_free(struct scenario_truth *truth)
 {
 	free(truth->launches);
@@ -64,9 +71,10 @@ in_gpu_time(const struct scenario_truth *truth, const struct scenario_planned *p
 {
 	const struct scenario_rank *rank = &truth->scenario->rank[truth->rank];
 
-	return (struct cs_fake_span){
-		cs_fake_clock_apply(planned->span.start_ns, rank->clock_offset_ns, rank->clock_drift_ppb, 0),
-		cs_fake_clock_apply(planned->span.end_ns, rank->clock_offset_ns, rank->clock_drift_ppb, 0)};
+	return (struct cs_fake_span){cs_fake_clock_apply(planned->span.start_ns, rank->clock_offset_ns,
+					     rank->clock_drift_ppb, truth->epoch_ns),
+		cs_fake_clock_apply(
+			planned->span.end_ns, rank->clock_offset_ns, rank->clock_drift_ppb, truth->epoch_ns)};
 }
 
 static enum overlap
