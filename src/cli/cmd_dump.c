@@ -90,7 +90,7 @@ take_step(void *context, const struct cs_step *step)
 	const struct dump *dump = context;
 	const struct request *request = dump->request;
 
-	if (request->kinds[KIND_STEP] && step->end_ns >= request->since_ns)
+	if (cs_output_check() && request->kinds[KIND_STEP] && step->end_ns >= request->since_ns)
 		request->format->step(stdout, cs_feed_borrow_target(dump->feed, step->source), step);
 }
 
@@ -100,7 +100,7 @@ take_collective(void *context, const struct cs_collective *collective)
 	const struct dump *dump = context;
 	const struct request *request = dump->request;
 
-	if (request->kinds[KIND_COLLECTIVE] && collective->end_ns >= request->since_ns)
+	if (cs_output_check() && request->kinds[KIND_COLLECTIVE] && collective->end_ns >= request->since_ns)
 		request->format->collective(
 			stdout, cs_feed_borrow_target(dump->feed, collective->source), collective);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static bool colored;
+static int failure; /* errno of the first failed write that was noticed */
 
 void
 cs_output_setup_color(enum cs_color color)
@@ -74,18 +75,31 @@ die_of_pipe(void)
 	raise(SIGPIPE);
 }
 
+static void
+note_failure(int error)
+{
+	if (!failure)
+		failure = error ? error : EIO;
+	if (failure == EPIPE)
+		die_of_pipe();
+}
+
+bool
+cs_output_check(void)
+{
+	if (!ferror_unlocked(stdout))
+		return true;
+	note_failure(errno);
+	return false;
+}
+
 int
 cs_output_flush(void)
 {
-	int error;
-
 	errno = 0;
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
-	error = errno ? errno : EIO;
-	if (error == EPIPE)
-		die_of_pipe();
-	return -error;
+	if (fflush(stdout) || ferror(stdout))
+		note_failure(errno);
+	return -failure;
 }
 
 int

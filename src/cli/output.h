@@ -32,6 +32,11 @@ bool cs_output_is_terminal(void);
 unsigned int cs_output_columns(void);
 unsigned int cs_output_rows(void);
 
+/* false: something printed earlier could not be written, and nothing more needs to be. Cheap: once per line
+ * of long output, so that the cause is kept (stdio forgets it) and a full disk ends the work early. A reader
+ * that has gone ends the process, as below. */
+bool cs_output_check(void);
+
 /* Flushes stdout: 0; -errno when something could not be written. A reader that has gone (EPIPE) ends the
  * process by SIGPIPE, as it would have without somebody ignoring that signal for us. */
 int cs_output_flush(void);

@@ -56,7 +56,7 @@ class General(cli.Test):
         for words in ("dump", "status", "status --json", "--help", "--version", "help run"):
             done = self.shell(f'"$C" {words} > /dev/full')
             self.assertEqual(done.returncode, 2, words)
-            self.assertIn("Cannot write to standard output", done.stderr)
+            self.assertIn("Cannot write to standard output: No space left on device", done.stderr)
 
     def test_closed_stdout(self):
         self.write()
