@@ -178,9 +178,15 @@ static const struct layout_case cases[] = {
 		{{'s', 0, 0, 8, 4096}, {'w', 0, 32, 8, 8}, {'r', 0, 40, 8, 4}}, 8192, 4, 8, 0},
 	{TRTLLM "22twoShotAllReduceKernelI6__halfLi4ELb0ELb1ELb0ELb0EEEvNS1_15AllReduceParamsE", "400",
 		{{'s', 0, 0, 8, 4096}, {'w', 0, 32, 8, 4}, {'r', 0, 40, 8, 3}}, 8192, 3, 4, 0},
-	{TRTLLM "13reduce_fusion45lamport_style_one_shot_all_reduce_norm_kernelI6__halfLi4ELb1ELb1EEEvNS1_"
-		"15AllReduceParamsE",
+	{TRTLLM "13reduce_fusion45lamport_style_one_shot_all_reduce_norm_kernelILi8E6__"
+		"halfLi4ELb1ELb1EEEvNS1_15AllReduceParamsE",
 		"400", {{'s', 0, 0, 8, 4096}, {'w', 0, 32, 8, 4}, {'r', 0, 40, 8, 3}}, 8192, 3, 4, 0},
+	{TRTLLM "13reduce_fusion31one_shot_all_reduce_norm_kernelI6__halfLi8ELb1ELb1EEEvNS1_"
+		"15AllReduceParamsE",
+		"400", {{'s', 0, 0, 8, 8192}, {'w', 0, 32, 8, 8}, {'r', 0, 40, 8, 7}}, 16384, 7, 8, 0},
+	{"_ZN10flashinfer16trtllm_allreduce13reduce_fusion45lamport_style_one_shot_all_reduce_norm_"
+	 "kernelILi8E13__nv_bfloat16Li8ELb1ELb1ELb0EEEvNS0_15AllReduceParamsIT0_EE",
+		"896", {{'s', 0, 0, 8, 7168}, {'w', 0, 32, 8, 8}, {'r', 0, 40, 8, 0}}, 14336, 0, 8, 0},
 	/* PyTorch */
 	{TORCH "26multimem_all_reduce_kernelIN3c108BFloat16ELi16EEEvPT_mPPjmm", "8 8 8 8 8",
 		{{'s', 1, 0, 8, 524288}, {'r', 3, 0, 8, 2}, {'w', 4, 0, 8, 8}}, 1048576, 2, 8, 0},
