@@ -45,21 +45,46 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 	slot->label_id = (uint16_t)cs_segment_writer_label(cache->writer, &label);
 }
 
+/* The slot of an address, in one of two buckets, or NULL with *target = where it goes: a free slot of the
+ * emptier bucket, else anybody's. */
+static struct cs_kernel_name *
+find_slot(struct cs_name_cache *cache, const char *name, struct cs_kernel_name **target)
+{
+	uint64_t hash = cs_pair_hash((uint64_t)(uintptr_t)name);
+	unsigned int best = 0;
+
+	*target = NULL;
+	for (unsigned int which = 0; which < 2; which++, hash >>= 32) {
+		struct cs_kernel_name *bucket =
+			&cache->slots[(size_t)(hash & (CS_NAME_CACHE_SLOTS / CS_NAME_CACHE_WAYS - 1)) *
+				      CS_NAME_CACHE_WAYS];
+		struct cs_kernel_name *first = NULL;
+		unsigned int empty = 0;
+
+		for (unsigned int i = 0; i < CS_NAME_CACHE_WAYS; i++) {
+			if (bucket[i].address == name)
+				return &bucket[i];
+			if (!bucket[i].address) {
+				first = first ? first : &bucket[i];
+				empty++;
+			}
+		}
+		if (empty > best) {
+			best = empty;
+			*target = first;
+		} else if (!*target) {
+			*target = &bucket[cache->next_victim++ % CS_NAME_CACHE_WAYS];
+		}
+	}
+	return NULL;
+}
+
 const struct cs_kernel_name *
 cs_name_cache_get(struct cs_name_cache *cache, const char *name, uint32_t generation)
 {
-	uint64_t hash = cs_pair_hash((uint64_t)(uintptr_t)name);
-	struct cs_kernel_name *bucket =
-		&cache->slots[(size_t)(hash & (CS_NAME_CACHE_SLOTS / CS_NAME_CACHE_WAYS - 1)) *
-			      CS_NAME_CACHE_WAYS];
-	struct cs_kernel_name *slot = NULL;
+	struct cs_kernel_name *target;
+	struct cs_kernel_name *slot = find_slot(cache, name, &target);
 
-	for (unsigned int i = 0; i < CS_NAME_CACHE_WAYS; i++) {
-		if (bucket[i].address == name) {
-			slot = &bucket[i];
-			break;
-		}
-	}
 	if (slot && strncmp(slot->prefix, name, sizeof(slot->prefix)) == 0) {
 		if (slot->generation == generation)
 			return slot;
@@ -68,11 +93,8 @@ cs_name_cache_get(struct cs_name_cache *cache, const char *name, uint32_t genera
 			return slot;
 		}
 	}
-	for (unsigned int i = 0; i < CS_NAME_CACHE_WAYS && !slot; i++)
-		if (!bucket[i].address)
-			slot = &bucket[i];
 	if (!slot)
-		slot = &bucket[hash >> 32 & (CS_NAME_CACHE_WAYS - 1)];
+		slot = target;
 	work_out(cache, name, generation, slot);
 	return slot;
 }

@@ -4,7 +4,8 @@
  * A hit is one cache line and a comparison of the name's first bytes; the address may be another kernel's
  * after a module was unloaded, so after an unload every entry proves its whole name again.
  *
- * A cache: a full bucket forgets somebody. Thread context: one caller at a time (the activity parser).
+ * A name has two buckets of four slots and goes into the emptier one; when both are full, somebody is
+ * forgotten. Thread context: one caller at a time (the activity parser).
  */
 #ifndef CS_NAME_CACHE_H
 #define CS_NAME_CACHE_H
@@ -32,6 +33,7 @@ struct cs_kernel_name {
 struct cs_name_cache {
 	const struct cs_catalog *catalog;
 	struct cs_segment_writer *writer;
+	uint32_t next_victim;
 	_Alignas(64) struct cs_kernel_name slots[CS_NAME_CACHE_SLOTS];
 };
 
