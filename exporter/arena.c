@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Big enough that a scrape takes a handful, and mapped, so that its pages go back to the system. */
-#define BLOCK_BYTES (256U * 1024U)
+#define BLOCK_BYTES ((size_t)256 * 1024)
 #define ALIGNMENT   16U
 
 struct cs_arena_block {

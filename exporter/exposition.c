@@ -22,7 +22,7 @@ escape(struct cs_buffer *buffer, const char *text, bool quotes)
 		if (!*text)
 			return;
 		cs_buffer_char(buffer, '\\');
-		cs_buffer_char(buffer, *text == '\n' ? 'n' : *text);
+		cs_buffer_char(buffer, (char)(*text == '\n' ? 'n' : *text));
 		text++;
 	}
 }

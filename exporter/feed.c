@@ -174,7 +174,9 @@ cs_feed_gpu(const struct cs_dictionary *dictionary, uint32_t index)
 {
 	int32_t nvml_index = index < dictionary->gpu_count ? dictionary->gpus[index].nvml_index : -1;
 
-	return nvml_index < 0 || nvml_index > NVML_INDEX_MAX ? -1 : (int16_t)nvml_index;
+	if (nvml_index < 0 || nvml_index > NVML_INDEX_MAX)
+		return -1;
+	return (int16_t)nvml_index;
 }
 
 /* One moment beside another collective counts as contended by it, even when copies ran too: the worst
@@ -198,10 +200,10 @@ feed_overlap(struct cs_feed *feed, struct cs_feed_entry *entry, const struct cs_
 		return;
 	add(feed, entry, CS_FEED_OVERLAP_NONE, CS_FAMILY_COLLECTIVE_OVERLAP, CS_WITH_NONE,
 		collective->exposed_ns);
-	for (uint8_t class = 0; class < CS_BUSY_CLASS_COUNT; class ++) {
-		uint64_t overlap_ns = collective->overlap_ns[class];
+	for (unsigned int klass = 0; klass < CS_BUSY_CLASS_COUNT; klass++) {
+		uint64_t overlap_ns = collective->overlap_ns[klass];
 
-		add(feed, entry, CS_FEED_OVERLAP + class, CS_FAMILY_COLLECTIVE_OVERLAP, class,
+		add(feed, entry, CS_FEED_OVERLAP + klass, CS_FAMILY_COLLECTIVE_OVERLAP, (uint8_t)klass,
 			overlap_ns == CS_NS_UNKNOWN ? 0 : overlap_ns);
 	}
 }

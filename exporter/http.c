@@ -225,9 +225,11 @@ send_answer(struct MHD_Connection *connection, struct answer *answer)
 	return result;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the type is libmicrohttpd's */
 static enum MHD_Result
 handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
 	const char *version, const char *upload, size_t *upload_bytes, void **state)
+/* NOLINTEND(readability-non-const-parameter) */
 {
 	struct cs_http *http = context;
 	struct answer answer = {.status = MHD_HTTP_OK};

@@ -32,8 +32,6 @@
 
 enum exit_status { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-extern char **environ;
-
 struct exporter {
 	struct cs_options options;
 	char directory[PATH_MAX];

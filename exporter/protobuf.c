@@ -44,9 +44,10 @@ encode_varint(uint8_t bytes[VARINT_BYTES_MAX], uint64_t value)
 static void
 put_varint(struct cs_buffer *buffer, uint64_t value)
 {
-	uint8_t bytes[VARINT_BYTES_MAX];
+	uint8_t bytes[VARINT_BYTES_MAX] = {0};
+	size_t length = encode_varint(bytes, value);
 
-	cs_buffer_bytes(buffer, bytes, encode_varint(bytes, value));
+	cs_buffer_bytes(buffer, bytes, length);
 }
 
 static void
@@ -58,7 +59,7 @@ put_key(struct cs_buffer *buffer, unsigned int field, enum wire_type type)
 static uint64_t
 zigzag(int64_t value)
 {
-	return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+	return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
 }
 
 static void

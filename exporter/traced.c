@@ -12,7 +12,9 @@ static int16_t
 process_gpu(const struct cs_dictionary *dictionary)
 {
 	/* A process with several GPUs has counters of its own, not of one of them. */
-	return dictionary->gpu_count == 1 ? cs_feed_gpu(dictionary, 0) : -1;
+	if (dictionary->gpu_count != 1)
+		return -1;
+	return cs_feed_gpu(dictionary, 0);
 }
 
 static uint64_t

@@ -142,14 +142,14 @@ test_labels(void **state)
 	(void)state;
 	cs_snapshot_init(&snapshot, false);
 	add_state(&snapshot, "10", "idle", 0);
-	add_state(&snapshot, "9", "a\"b\\c\nd", 0);
+	add_state(&snapshot, "9", "a\"b\\c\nx", 0);
 	add_state(&snapshot, "10", "idle", 1);
 	assert_int_equal(cs_snapshot_finish(&snapshot), 0);
 	assert_written(&snapshot, CS_FORMAT_OPENMETRICS, CS_FAMILY_INJECTOR_STATE, false,
 		"# HELP collscope_injector_state 1 for the state that the injected library is in, 0 for "
 		"every other state.\n"
 		"# TYPE collscope_injector_state stateset\n"
-		"collscope_injector_state{gpu=\"9\",rank=\"0\",collscope_injector_state=\"a\\\"b\\\\c\\nd\"} "
+		"collscope_injector_state{gpu=\"9\",rank=\"0\",collscope_injector_state=\"a\\\"b\\\\c\\nx\"} "
 		"0\n"
 		"collscope_injector_state{gpu=\"10\",rank=\"0\",collscope_injector_state=\"idle\"} 1\n"
 		"# EOF\n");
@@ -163,11 +163,11 @@ test_help(void **state)
 
 	(void)state;
 	cs_buffer_init(&buffer);
-	cs_exposition_help(&buffer, "a \"b\" \\ c\nd", CS_FORMAT_TEXT);
+	cs_exposition_help(&buffer, "a \"b\" \\ c\nx", CS_FORMAT_TEXT);
 	cs_buffer_char(&buffer, '|');
-	cs_exposition_help(&buffer, "a \"b\" \\ c\nd", CS_FORMAT_OPENMETRICS);
+	cs_exposition_help(&buffer, "a \"b\" \\ c\nx", CS_FORMAT_OPENMETRICS);
 	cs_buffer_char(&buffer, '\0');
-	assert_string_equal(buffer.data, "a \"b\" \\\\ c\\nd|a \\\"b\\\" \\\\ c\\nd");
+	assert_string_equal(buffer.data, "a \"b\" \\\\ c\\nx|a \\\"b\\\" \\\\ c\\nx");
 	cs_buffer_fini(&buffer);
 }
 
