@@ -387,6 +387,32 @@ test_lengths(void **state)
 	image_free(&image);
 }
 
+/* Two sections in one place: each alone is as it should be. */
+static void
+test_overlaps(void **state)
+{
+	struct image image;
+	const struct cs_segment_header *header;
+
+	image_make(*state, &image);
+	header = (const struct cs_segment_header *)(const void *)image.bytes;
+	write_file(image.path, image.bytes, image.length);
+	for (uint32_t i = 0; i + 1 < header->section_count; i++) {
+		size_t at = offsetof(struct cs_segment_header, sections[0]) + i * sizeof(struct cs_section) +
+			    offsetof(struct cs_section, offset_bytes);
+
+		/* It must fit there. */
+		if (header->sections[i].length_bytes >
+			header->sections[header->section_count - 1].length_bytes)
+			continue;
+		patch_file(image.path, at, &header->sections[header->section_count - 1].offset_bytes, 8);
+		assert_false(try_file(image.path));
+		patch_file(image.path, at, image.bytes + at, 8);
+	}
+	assert_true(try_file(image.path));
+	image_free(&image);
+}
+
 static void
 test_other_files(void **state)
 {
@@ -450,6 +476,7 @@ main(void)
 		TEST(test_random_flips),
 		TEST(test_random_files),
 		TEST(test_lengths),
+		TEST(test_overlaps),
 		TEST(test_other_files),
 		TEST(test_newer_minor),
 	};

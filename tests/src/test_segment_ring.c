@@ -185,6 +185,22 @@ test_contended(void **state)
 	pair_close(pair);
 }
 
+/* A writer that slept for a lap between its number and its slot finds a later record there, and leaves it. */
+static void
+test_overtaken_writer(void **state)
+{
+	struct pair *pair = pair_open(*state);
+	struct cs_ring_slot *slot = fixture_slot(&pair->raw, 0);
+	struct cs_record record = fixture_record(0);
+
+	atomic_store(&slot->sequence, SLOTS * 2ULL + 2);
+	atomic_store(&slot->words[1], 4711);
+	assert_int_equal(cs_segment_writer_append(pair->writer, &record), -EBUSY);
+	assert_int_equal(atomic_load(&slot->sequence), SLOTS * 2ULL + 2);
+	assert_int_equal(atomic_load(&slot->words[1]), 4711);
+	pair_close(pair);
+}
+
 /* A reserved record is waited for, until too much came after it. */
 static void
 test_hole(void **state)
@@ -353,6 +369,7 @@ main(void)
 		TEST(test_laps),
 		TEST(test_overwrite_in_flight),
 		TEST(test_contended),
+		TEST(test_overtaken_writer),
 		TEST(test_hole),
 		TEST(test_late_writer),
 		TEST(test_hole_of_dead_writer),

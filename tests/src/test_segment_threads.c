@@ -378,6 +378,90 @@ test_requests(void **state)
 	cs_segment_writer_destroy(writer, true);
 }
 
+/* -- seqlocks -------------------------------------------------------------------------------------------- */
+
+struct seqlock {
+	pthread_t thread;
+	struct cs_segment_writer *writer;
+};
+
+/* Two texts in turn, as long as the field. */
+static void *
+replace_text(void *context)
+{
+	struct seqlock *seqlock = context;
+	char text[2][256];
+
+	for (size_t i = 0; i < 2; i++) {
+		memset(text[i], 'a' + (int)i, sizeof(text[i]) - 1);
+		text[i][sizeof(text[i]) - 1] = '\0';
+	}
+	for (size_t i = 0; !atomic_load(&stop); i++)
+		cs_segment_writer_text(seqlock->writer, CS_TEXT_REASON, text[i & 1]);
+	return NULL;
+}
+
+static void
+test_text_replaced_while_read(void **state)
+{
+	struct seqlock seqlock = {.writer = fixture_writer(*state, 1024)};
+	struct cs_segment_reader *reader = fixture_reader(cs_segment_writer_path(seqlock.writer), true);
+	const struct cs_dictionary *dictionary = cs_segment_reader_borrow_dictionary(reader);
+	const char *reason = dictionary->process.reason;
+
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&seqlock.thread, NULL, replace_text, &seqlock), 0);
+	while (dictionary->changes < 1000) {
+		assert_int_equal(cs_segment_reader_refresh(reader), 0);
+		assert_int_equal(strspn(reason, reason[0] == 'a' ? "a" : "b"), reason[0] ? 255 : 0);
+	}
+	atomic_store(&stop, true);
+	assert_int_equal(pthread_join(seqlock.thread, NULL), 0);
+	cs_segment_reader_close(reader);
+	cs_segment_writer_destroy(seqlock.writer, true);
+}
+
+/* Askers that give up at once, one after the other, faster than any that open the file. */
+static void *
+replace_request(void *context)
+{
+	struct seqlock *seqlock = context;
+	struct cs_control *control = cs_segment_writer_control(seqlock->writer);
+
+	for (uint64_t i = 1; !atomic_load(&stop); i++) {
+		atomic_store(&control->request_sequence, 2 * i - 1);
+		atomic_store(&control->command, i);
+		atomic_store(&control->from_ns, i);
+		atomic_store(&control->until_ns, i);
+		atomic_store(&control->argument, i);
+		atomic_store(&control->request_sequence, 2 * i);
+	}
+	return NULL;
+}
+
+static void
+test_request_replaced_while_taken(void **state)
+{
+	struct seqlock seqlock = {.writer = fixture_writer(*state, 1024)};
+
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&seqlock.thread, NULL, replace_request, &seqlock), 0);
+	for (unsigned int taken = 0; taken < 1000;) {
+		struct cs_segment_request request;
+
+		if (!cs_segment_writer_take_request(seqlock.writer, &request))
+			continue;
+		taken++;
+		assert_int_equal(request.sequence, 2 * request.command);
+		assert_int_equal(request.from_ns, request.command);
+		assert_int_equal(request.until_ns, request.command);
+		assert_int_equal(request.argument, request.command);
+	}
+	atomic_store(&stop, true);
+	assert_int_equal(pthread_join(seqlock.thread, NULL), 0);
+	cs_segment_writer_destroy(seqlock.writer, true);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int
@@ -389,6 +473,8 @@ main(void)
 		TEST(test_overtaken_reader),
 		TEST(test_interning),
 		TEST(test_requests),
+		TEST(test_text_replaced_while_read),
+		TEST(test_request_replaced_while_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
