@@ -19,6 +19,7 @@
 static const char *const library_places[] = {
 	"/" LIBRARY_NAME,
 	"/../" CS_LIBDIR "/collscope/" LIBRARY_NAME,
+	"/../" CS_LIBDIR "/" LIBRARY_NAME,
 	"/../lib/collscope/" LIBRARY_NAME,
 	"/../lib/" LIBRARY_NAME,
 	"/../../injector/" LIBRARY_NAME, /* build/PRESET/src/cli/collscope */
