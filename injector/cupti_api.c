@@ -52,12 +52,17 @@ static const struct symbol cupti_symbols[] = {
 
 static const struct symbol driver_symbols[] = {
 	SYMBOL("cuDriverGetVersion", driver_get_version, false),
-	SYMBOL("cuDeviceGetUuid", device_get_uuid, false),
+	/* The first where there is no second; the second tells MIG instances apart (11.4). */
+	SYMBOL("cuDeviceGetUuid", device_get_uuid, true),
+	SYMBOL("cuDeviceGetUuid_v2", device_get_uuid, true),
 	SYMBOL("cuDeviceGetName", device_get_name, false),
 	SYMBOL("cuDeviceGetPCIBusId", device_get_pci_bus_id, false),
 	SYMBOL("cuDeviceGetAttribute", device_get_attribute, false),
 	SYMBOL("cuDeviceTotalMem_v2", device_total_memory, false),
 	SYMBOL("cuFuncGetParamInfo", function_get_parameter, true),
+	SYMBOL("cuKernelGetParamInfo", kernel_get_parameter, true),
+	SYMBOL("cuFuncGetName", function_get_name, true),
+	SYMBOL("cuKernelGetName", kernel_get_name, true),
 };
 
 /* NULL, or the first needed symbol that is missing. */
@@ -69,7 +74,8 @@ resolve(void *library, const struct symbol *symbols, size_t count, struct cs_cup
 
 		if (!address && !symbols[i].optional)
 			return symbols[i].name;
-		memcpy((char *)api + symbols[i].offset_bytes, &address, sizeof(address));
+		if (address)
+			memcpy((char *)api + symbols[i].offset_bytes, &address, sizeof(address));
 	}
 	return NULL;
 }

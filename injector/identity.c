@@ -101,22 +101,18 @@ cs_identity_command_line(const char *words, size_t words_bytes, char *text, size
 	snprintf(word, sizeof(word), "%.*s", (int)length, words);
 	slash = strrchr(word, '/');
 	append_word(text, text_bytes, slash ? slash + 1 : word);
-	/* Options before the script take no value that we would want to show: the first word without a hyphen
-	 * is the script, "-m NAME" a module; after "-c" comes a program text. */
+	/* The word after the program is the script; an interpreter's flags that take no value may come
+	 * between, and "-m NAME" names a module. After any other option everything may be its value. */
 	for (size_t at = length + 1; at < words_bytes; at += length + 1) {
 		length = strnlen(words + at, words_bytes - at);
 		snprintf(word, sizeof(word), "%.*s", (int)length, words + at);
-		if (strcmp(word, "-c") == 0) {
-			append_word(text, text_bytes, "-c");
-			return;
-		}
 		if (strcmp(word, "-m") == 0) {
-			append_word(text, text_bytes, "-m");
+			append_word(text, text_bytes, word);
 			continue;
 		}
-		if (word[0] == '-')
+		if (word[0] == '-' && word[1] && strspn(word + 1, "uOBEsSIvdbq") == strlen(word + 1))
 			continue;
-		if (!strchr(word, '=') && !value_looks_secret(word))
+		if (word[0] != '-' && !strchr(word, '=') && !value_looks_secret(word))
 			append_word(text, text_bytes, word);
 		return;
 	}
@@ -229,7 +225,7 @@ fill_from_driver(const struct cs_cupti_api *cupti, CUdevice device, struct cs_gp
 	size_t bytes = 0;
 	int major = 0, minor = 0, count = 0;
 
-	if (cupti->device_get_uuid(&uuid, device) == CUDA_SUCCESS)
+	if (cupti->device_get_uuid && cupti->device_get_uuid(&uuid, device) == CUDA_SUCCESS)
 		memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
 	if (cupti->device_get_name(gpu->name, sizeof(gpu->name), device) != CUDA_SUCCESS)
 		gpu->name[0] = '\0';

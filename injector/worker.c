@@ -40,7 +40,6 @@ struct worker {
 
 	uint64_t next_flush_ns, next_second_ns; /* monotonic */
 	uint64_t drain_until_ns;                /* monotonic */
-	bool flushed;                           /* since the last window was closed */
 
 	/* The stretch of tracing that is to be judged; begun at the first window after a verdict. */
 	bool judging;
@@ -55,6 +54,7 @@ struct worker {
 	uint64_t ignore_before_ns;   /* buffers older than this are with another tool */
 
 	uint32_t governed_ordinal;
+	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_kernels, watched_bad;
 	bool finalized;
@@ -109,8 +109,11 @@ name_devices(struct worker *w)
 	uint64_t wanted = cs_delivery_take_wanted();
 	uint32_t device, context_id;
 
-	while (cs_context_take_device(&device, &context_id))
+	while (cs_context_take_device(&device, &context_id)) {
 		name_device(w, device, context_id);
+		if (cs_delivery_gpu(device) >= 0)
+			cs_labels_set_gpu(context_id, (uint8_t)cs_delivery_gpu(device));
+	}
 	for (; wanted != 0; wanted &= wanted - 1)
 		name_device(w, (uint32_t)__builtin_ctzll(wanted), 0);
 }
@@ -205,7 +208,6 @@ turn_window(struct worker *w, const struct cs_schedule_plan *plan)
 	/* After the switch: what lies between belongs to the old stretch. */
 	w->now_ns = cs_clock_realtime_ns();
 	cs_windows_turn(&w->windows, depth, plan->ordinal, w->now_ns);
-	w->flushed = false;
 	w->drain_until_ns = w->monotonic_ns + DRAIN_NS;
 }
 
@@ -216,6 +218,17 @@ settle(struct worker *w, bool foreign)
 
 	cs_delivery_count(w->ignore_before_ns, &counts);
 	cs_windows_settle(&w->windows, counts.launches, foreign);
+}
+
+/* After a flush that began after they were closed; and not before it is known whose they were. */
+static void
+settle_when_sure(struct worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	if (!w->judging || buffers_came(w, &counts))
+		cs_windows_settle(&w->windows, counts.launches, false);
 }
 
 /* -- governor -------------------------------------------------------------------------------------------- */
@@ -370,6 +383,23 @@ note_delivered(struct worker *w, uint64_t flush_began_ns)
 		atomic_store_explicit(&w->status->delivered_until_ns, until_ns, memory_order_release);
 }
 
+/*
+ * A flush returns a buffer only when every record in it is complete, so it has to hit a moment when nothing
+ * runs. Steps and flushes of commensurate periods would never meet such a moment, or always miss it: hence
+ * the jitter. When a buffer has been held for long the moment is looked for more often.
+ */
+static uint64_t
+flush_pause_ns(struct worker *w)
+{
+	uint64_t period_ns = w->instance->settings.flush_ms * CS_NS_PER_MS;
+	uint64_t oldest_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before_ns, UINT64_MAX);
+
+	w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
+	if (oldest_ns != UINT64_MAX && w->now_ns > oldest_ns + 2 * period_ns)
+		period_ns /= 4;
+	return period_ns / 4 * 3 + (w->random >> 33) % (period_ns / 4 + 1);
+}
+
 static void
 flush_when_due(struct worker *w)
 {
@@ -378,10 +408,10 @@ flush_when_due(struct worker *w)
 
 	if (w->yielded || w->monotonic_ns < w->next_flush_ns)
 		return;
-	w->next_flush_ns = w->monotonic_ns + w->instance->settings.flush_ms * CS_NS_PER_MS;
+	w->next_flush_ns = w->monotonic_ns + flush_pause_ns(w);
 	if (!wanted || !atomic_load(&w->instance->callbacks_registered)) {
 		note_delivered(w, began_ns);
-		settle(w, false);
+		settle_when_sure(w);
 		return;
 	}
 	if (!cs_instance_enter_cupti())
@@ -390,10 +420,7 @@ flush_when_due(struct worker *w)
 	cs_instance_leave_cupti();
 	atomic_fetch_add_explicit(&w->status->flushes, 1, memory_order_relaxed);
 	note_delivered(w, began_ns);
-	/* A window waits for a flush that began after it was closed. */
-	if (w->flushed && !w->lingering && !w->yielded)
-		settle(w, false);
-	w->flushed = true;
+	settle_when_sure(w);
 }
 
 /* -- housekeeping ---------------------------------------------------------------------------------------- */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hand-made buffers with the record sizes of each CUPTI version. The layouts are written down here from
+ * NVIDIA documents as byte offsets, apart from the struct under test.
+ */
+#include "activity.h"
+#include "activity_layout.h"
+#include "clock.h"
+#include "segment_reader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOW    1800000000000000000ULL
+#define START  (NOW - 1000000)
+#define DEVICE 3
+
+struct version {
+	uint32_t cupti;
+	size_t kernel_bytes, copy_bytes, graph_bytes;
+};
+
+static const struct version versions[] = {
+	{18, 200, 88, 48},     /* Kernel8 */
+	{19, 208, 88, 48},     /* Kernel9, Memcpy5, GraphTrace */
+	{26, 208, 96, 56},     /* Memcpy6, GraphTrace2 */
+	{130001, 216, 96, 56}, /* Kernel10 */
+	{130400, 240, 96, 56}, /* Kernel13 */
+};
+
+static const struct version *version;
+static char directory[] = "/tmp/collscope-activity-XXXXXX";
+static struct cs_segment_writer *writer;
+static struct cs_segment_reader *reader;
+static struct cs_activity activity;
+
+static _Alignas(8) uint8_t buffer[512 * 1024];
+static size_t used;
+
+static CUptiResult
+next(uint8_t *bytes, size_t valid_bytes, CUpti_Activity **record)
+{
+	uint8_t *at = (uint8_t *)*record;
+	uint32_t kind;
+	size_t length = 0;
+
+	if (at) {
+		memcpy(&kind, at, sizeof(kind));
+		switch (kind) {
+		case 3:
+		case 10:
+			length = version->kernel_bytes;
+			break;
+		case 1:
+			length = version->copy_bytes;
+			break;
+		case 22:
+			length = 96;
+			break;
+		case 2:
+			length = 88;
+			break;
+		case 51:
+			length = version->graph_bytes;
+			break;
+		default:
+			length = 40;
+			break;
+		}
+	}
+	at = at ? at + length : bytes;
+	if ((size_t)(at - bytes) >= valid_bytes)
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	*record = (CUpti_Activity *)(void *)at;
+	return CUPTI_SUCCESS;
+}
+
+/* "ar*" is a collective of 43,008 bytes, "marker*" a marker, all else ordinary. */
+static void
+resolve(const struct cs_kernel_key *key, struct cs_kernel_identity *identity)
+{
+	memset(identity, 0, sizeof(*identity));
+	if (key->name && strncmp(key->name, "ar", 2) == 0) {
+		identity->kind = CS_CATALOG_COLLECTIVE;
+		identity->bytes = 43008;
+		identity->sequence = 17;
+		identity->record_flags = CS_RECORD_FUSED;
+	} else if (key->name && strncmp(key->name, "marker", 6) == 0) {
+		identity->kind = CS_CATALOG_MARKER;
+	}
+}
+
+static uint8_t *
+add(uint32_t kind, size_t bytes)
+{
+	uint8_t *record = buffer + used;
+
+	/* What a newer version appends is not zero. */
+	memset(record, 0xa5, bytes);
+	memcpy(record, &kind, sizeof(kind));
+	used += bytes;
+	return record;
+}
+
+static void
+put64(uint8_t *record, size_t offset, uint64_t value)
+{
+	memcpy(record + offset, &value, sizeof(value));
+}
+
+static void
+put32(uint8_t *record, size_t offset, uint32_t value)
+{
+	memcpy(record + offset, &value, sizeof(value));
+}
+
+static void
+add_kernel(const char *name, uint64_t start_ns, uint64_t end_ns, uint64_t node)
+{
+	uint8_t *record = add(10, version->kernel_bytes);
+
+	put64(record, 16, start_ns);
+	put64(record, 24, end_ns);
+	put32(record, 40, DEVICE);
+	put32(record, 44, 2);
+	put32(record, 48, 13);
+	put32(record, 92, 777);
+	put64(record, 104, (uint64_t)(uintptr_t)name);
+	put64(record, 144, node);
+	put32(record, 156, node ? 4 : 0);
+}
+
+static void
+add_copy(uint32_t kind, uint8_t copy_kind, uint64_t start_ns, uint64_t end_ns, uint64_t bytes)
+{
+	uint8_t *record = add(kind, kind == 2 ? 88 : kind == 22 ? 96 : version->copy_bytes);
+
+	if (kind != 2)
+		record[4] = copy_kind;
+	put64(record, 8, bytes);
+	put64(record, 16, start_ns);
+	put64(record, 24, end_ns);
+	put32(record, 32, DEVICE);
+	put32(record, 36, 2);
+	put32(record, 40, 14);
+	put32(record, kind == 22 ? 60 : 44, 778);
+	put64(record, kind == 22 ? 72 : 64, 0);
+	put32(record, kind == 22 ? 80 : 72, 0);
+}
+
+static void
+add_graph(uint64_t start_ns, uint64_t end_ns)
+{
+	uint8_t *record = add(51, version->graph_bytes);
+
+	put32(record, 4, 779);
+	put64(record, 8, start_ns);
+	put64(record, 16, end_ns);
+	put32(record, 24, DEVICE);
+	put32(record, 28, 4);
+	put32(record, 32, 2);
+	put32(record, 36, 13);
+}
+
+static size_t
+parse(struct cs_record *records, size_t capacity)
+{
+	size_t count = 0;
+
+	cs_activity_parse(&activity, buffer, used, next, NOW);
+	assert_int_equal(cs_segment_reader_read(reader, records, capacity, &count), 0);
+	return count;
+}
+
+static int
+setup(void **state)
+{
+	struct cs_segment_options options = {.directory = directory, .ring_slots = 1024, .version = "test"};
+	struct cs_gpu gpu = {.cuda_ordinal = DEVICE, .uuid = {1}};
+	struct cs_error error;
+
+	(void)state;
+	memcpy(directory + sizeof(directory) - 7, "XXXXXX", 6);
+	if (!mkdtemp(directory) || cs_segment_writer_create(&options, &writer) < 0)
+		return -1;
+	used = 0;
+	version = &versions[3];
+	cs_activity_init(&activity, writer, resolve);
+	cs_activity_set_gpu(&activity, DEVICE, cs_segment_writer_gpu(writer, &gpu));
+	return cs_segment_reader_open(cs_segment_writer_path(writer), true, &reader, &error);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	cs_segment_reader_close(reader);
+	cs_segment_writer_destroy(writer, true);
+	rmdir(directory);
+	return 0;
+}
+
+static uint64_t
+lost(enum cs_loss_cause cause)
+{
+	return cs_segment_writer_status(writer)->lost[cause];
+}
+
+static void
+test_every_version(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		version = &versions[i];
+		used = 0;
+		add_kernel("gemm", START, START + 1000, 0x200000001);
+		add_kernel("ar", START + 1500, START + 9000, 0x200000002);
+		add_kernel("marker", START + 9500, START + 9600, 0);
+		add_copy(1, CS_COPY_TO_HOST, START, START + 500, 4096);
+		add_copy(22, CS_COPY_PEER, START + 600, START + 700, 512);
+		add_copy(2, 0, START + 800, START + 900, 64);
+		add(4, 40); /* an API record that another tool has switched on */
+		add_graph(START, START + 20000);
+		assert_int_equal(parse(records, 64), 7);
+
+		assert_int_equal(records[0].type, CS_RECORD_BUSY); /* closed by the collective */
+		assert_int_equal(records[0].value, 1000);
+		assert_int_equal(records[0].graph_node_id, 0x200000001);
+		assert_int_equal(records[1].type, CS_RECORD_COLLECTIVE);
+		assert_int_equal(records[1].start_ns, START + 1500);
+		assert_int_equal(records[1].end_ns, START + 9000);
+		assert_int_equal(records[1].value, 43008);
+		assert_int_equal(records[1].sequence, 17);
+		assert_int_equal(records[1].flags, CS_RECORD_IN_GRAPH | CS_RECORD_FUSED);
+		assert_int_equal(records[1].graph_id, 4);
+		assert_int_equal(records[1].correlation_id, 777);
+		assert_int_equal(records[1].stream_id, (2U << 24) ^ 13);
+		assert_int_equal(records[2].type, CS_RECORD_MARKER);
+		assert_int_equal(records[3].type, CS_RECORD_GRAPH_LAUNCH);
+		assert_int_equal(records[3].correlation_id, 779);
+		assert_int_equal(records[3].end_ns, START + 20000);
+		assert_int_equal(records[4].klass, CS_BUSY_COPY);
+		assert_int_equal(records[4].flags, CS_RECORD_COPY_TO_HOST);
+		assert_int_equal(records[4].value, 4096);
+		assert_int_equal(records[5].flags, CS_RECORD_COPY_PEER);
+		assert_int_equal(records[5].correlation_id, 778);
+		assert_int_equal(records[6].flags, 0);
+		assert_int_equal(records[6].value, 64);
+	}
+	assert_int_equal(cs_segment_writer_status(writer)->kernels_seen, 3 * 5);
+	assert_int_equal(cs_segment_writer_status(writer)->last_record_end_ns, START + 20000);
+}
+
+static void
+test_bad_times(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	add_kernel("ar", 0, START, 1);
+	add_kernel("ar", START, 0, 1);
+	add_kernel("ar", START, START - 1, 1);
+	add_kernel("ar", START, START + 3601 * CS_NS_PER_S, 1);
+	add_kernel("ar", 0x8000000000000000, 0x8000000000000000 + 5, 1);
+	add_kernel("ar", 123456789012345, 123456789012999, 1); /* raw TSC */
+	add_kernel("ar", START, START, 1);                     /* empty is fine */
+	assert_int_equal(parse(records, 64), 2);
+	assert_int_equal(records[0].type, CS_RECORD_COLLECTIVE);
+	assert_int_equal(records[1].type, CS_RECORD_LOSS);
+	assert_int_equal(records[1].ref, CS_LOSS_BAD_TIMESTAMP);
+	assert_int_equal(records[1].value, 6);
+	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 6);
+	assert_int_equal(activity.bad_total, 6);
+	assert_int_equal(activity.kernels_total, 7);
+}
+
+static void
+test_unknown_device(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	add_kernel("ar", START, START + 1, 1);
+	put32(buffer, 40, 5);
+	add_kernel("ar", START, START + 1, 1);
+	put32(buffer + version->kernel_bytes, 40, 4000000000U);
+	assert_int_equal(parse(records, 64), 1);
+	assert_int_equal(lost(CS_LOSS_TABLE_FULL), 2);
+	assert_int_equal(activity.wanted_devices, 1 << 5);
+	cs_activity_set_gpu(&activity, 5, 0);
+	assert_int_equal(parse(records, 64), 2);
+	assert_int_equal(records[0].type, CS_RECORD_COLLECTIVE);
+}
+
+/* 400 kernels, every second one a collective: nothing lost, nothing held back. */
+static void
+test_full_buffer(void **state)
+{
+	static struct cs_record records[4096];
+	size_t busy = 0, collectives = 0, count;
+
+	(void)state;
+	for (uint64_t i = 0; i < 400; i++)
+		add_kernel(i % 2 ? "ar" : "gemm", START + i * 100, START + i * 100 + 90, i + 1);
+	count = parse(records, 4096);
+	for (size_t i = 0; i < count; i++) {
+		busy += records[i].type == CS_RECORD_BUSY;
+		collectives += records[i].type == CS_RECORD_COLLECTIVE;
+	}
+	assert_int_equal(busy, 200);
+	assert_int_equal(collectives, 200);
+	used = 0;
+	add_kernel("gemm", START, START + 10, 1);
+	assert_int_equal(parse(records, 4096), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_every_version, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

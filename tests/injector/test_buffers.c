@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "buffers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct cs_buffers buffers;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	memset(&buffers, 0, sizeof(buffers));
+	return cs_buffers_init(&buffers, 4);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	cs_buffers_destroy(&buffers);
+	return 0;
+}
+
+static void
+test_pool(void **state)
+{
+	uint8_t *held[4], *again;
+	size_t bytes;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_true(cs_buffers_take(&buffers, 100 + i, &held[i], &bytes));
+		assert_int_equal(bytes, CS_BUFFER_BYTES);
+		assert_int_equal((uintptr_t)held[i] % 8, 0);
+		memset(held[i], (int)i, bytes);
+	}
+	assert_int_equal(cs_buffers_held(&buffers, 0), 4);
+	assert_int_equal(cs_buffers_held(&buffers, 102), 2);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, 0, 999), 100);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, 103, 999), 103);
+	cs_buffers_give(&buffers, held[0]);
+	cs_buffers_give(&buffers, held[0]); /* once is enough */
+	assert_int_equal(buffers.completed, 1);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, 0, 999), 101);
+	assert_true(cs_buffers_take(&buffers, 200, &again, &bytes));
+	assert_ptr_equal(again, held[0]);
+}
+
+/* Never empty-handed, never the same buffer twice, and the small ones come back as well. */
+static void
+test_beyond_the_pool(void **state)
+{
+	enum { MANY = 4 + CS_BUFFER_RESERVE_MAX + 20 };
+	uint8_t *held[MANY];
+	size_t bytes;
+
+	(void)state;
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < MANY; i++) {
+			assert_int_equal(cs_buffers_take(&buffers, 1, &held[i], &bytes), i < 4);
+			assert_int_equal(bytes, i < 4 ? CS_BUFFER_BYTES : CS_BUFFER_RESERVE_BYTES);
+			memset(held[i], 0x5a, bytes);
+			for (unsigned int j = 0; j < i; j++)
+				assert_ptr_not_equal(held[i], held[j]);
+			assert_true(cs_buffers_is_held(&buffers, held[i]));
+		}
+		for (unsigned int i = 0; i < MANY; i++)
+			cs_buffers_give(&buffers, held[i]);
+		assert_int_equal(cs_buffers_held(&buffers, 0), 0);
+	}
+	assert_int_equal(buffers.short_requests, 3 * (MANY - 4));
+	assert_int_equal(buffers.requested, 3 * MANY);
+	assert_int_equal(buffers.completed, 3 * MANY);
+}
+
+static void
+test_foreign_buffers(void **state)
+{
+	uint8_t foreign[64], *ours;
+	size_t bytes;
+
+	(void)state;
+	assert_true(cs_buffers_take(&buffers, 1, &ours, &bytes));
+	assert_false(cs_buffers_is_held(&buffers, foreign));
+	assert_false(cs_buffers_is_held(&buffers, ours + 8));
+	assert_false(cs_buffers_is_held(&buffers, NULL));
+	cs_buffers_give(&buffers, foreign);
+	cs_buffers_give(&buffers, ours + 8);
+	cs_buffers_give(&buffers, NULL);
+	assert_int_equal(buffers.completed, 0);
+}
+
+static void
+test_before_init(void **state)
+{
+	static struct cs_buffers none;
+	uint8_t *buffer = NULL;
+	size_t bytes;
+
+	(void)state;
+	assert_false(cs_buffers_take(&none, 1, &buffer, &bytes));
+	assert_non_null(buffer);
+	memset(buffer, 0, bytes);
+	cs_buffers_give(&none, buffer);
+	assert_int_equal(cs_buffers_init(&none, 0), -EINVAL);
+	assert_int_equal(cs_buffers_init(&none, CS_BUFFERS_MAX + 1), -EINVAL);
+}
+
+/* Threads take and give; a buffer in two hands would show the other's mark. */
+static void *
+churn(void *argument)
+{
+	uint8_t mark = (uint8_t)(uintptr_t)argument;
+
+	for (unsigned int i = 0; i < 20000; i++) {
+		uint8_t *buffer;
+		size_t bytes;
+
+		cs_buffers_take(&buffers, 1, &buffer, &bytes);
+		memset(buffer, mark, 64);
+		for (unsigned int j = 0; j < 64; j++)
+			if (buffer[j] != mark)
+				return (void *)1;
+		cs_buffers_give(&buffers, buffer);
+	}
+	return NULL;
+}
+
+static void
+test_threads(void **state)
+{
+	pthread_t threads[8];
+
+	(void)state;
+	for (uintptr_t i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+	for (unsigned int i = 0; i < 8; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(cs_buffers_held(&buffers, 0), 0);
+	assert_int_equal(buffers.requested, 160000);
+	assert_int_equal(buffers.completed, 160000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreign_buffers, setup, teardown),
+		cmocka_unit_test(test_before_init),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[64];
+
+static int
+setup(void **state)
+{
+	(void)state;
+	strcpy(directory, "/tmp/collscope-spawn-XXXXXX");
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int
+teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command);
+}
+
+static void
+write_script(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void
+test_lock(void **state)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char path[128];
+	int fd;
+
+	(void)state;
+	assert_false(cs_exporter_is_running(directory));
+	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	assert_false(cs_exporter_is_running(directory));
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	assert_true(cs_exporter_is_running(directory));
+	close(fd);
+	assert_false(cs_exporter_is_running(directory));
+}
+
+static void
+test_find(void **state)
+{
+	char library[128], exporter[128], path[256], wanted[256];
+
+	(void)state;
+	snprintf(library, sizeof(library), "%s/lib/libcollscope.so", directory);
+	assert_int_equal(cs_exporter_find("", library, path, sizeof(path)), -ENOENT);
+	snprintf(exporter, sizeof(exporter), "%s/lib", directory);
+	mkdir(exporter, 0755);
+	snprintf(exporter, sizeof(exporter), "%s/bin", directory);
+	mkdir(exporter, 0755);
+	snprintf(exporter, sizeof(exporter), "%s/bin/collscope-exporter", directory);
+	write_script(exporter, "#!/bin/sh\n");
+	assert_int_equal(cs_exporter_find("", library, path, sizeof(path)), 0);
+	snprintf(wanted, sizeof(wanted), "%s/lib/../bin/collscope-exporter", directory);
+	assert_string_equal(path, wanted);
+	assert_int_equal(cs_exporter_find("/nonexistent", library, path, sizeof(path)), -ENOENT);
+	assert_int_equal(cs_exporter_find(exporter, "", path, sizeof(path)), 0);
+}
+
+static volatile sig_atomic_t child_signals;
+
+static void
+on_child(int number)
+{
+	(void)number;
+	child_signals++;
+}
+
+/* What the new process sees of us: nothing. What we see of it: neither a signal nor a child. */
+static void
+test_start(void **state)
+{
+	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
+	char script[512], line[512] = "", wanted[256];
+	struct stat status;
+	FILE *file;
+
+	(void)state;
+	snprintf(settings.exporter_path, sizeof(settings.exporter_path), "%s/collscope-exporter", directory);
+	snprintf(script, sizeof(script),
+		"#!/bin/sh\n"
+		"echo \"$* injected=[$CUDA_INJECTION64_PATH] fds=$(ls /proc/self/fd | wc -l)\" > %s/out.tmp\n"
+		"mv %s/out.tmp %s/out\n",
+		directory, directory, directory);
+	write_script(settings.exporter_path, script);
+	setenv("CUDA_INJECTION64_PATH", "/somewhere/lib.so", 1);
+	signal(SIGCHLD, on_child);
+	assert_true(open("/dev/null", O_RDONLY) >= 0); /* without O_CLOEXEC */
+
+	assert_int_equal(cs_exporter_spawn(&settings, directory), 0);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	snprintf(script, sizeof(script), "%s/out", directory);
+	while (stat(script, &status) != 0)
+		usleep(1000); /* the test's own time limit ends this when it never comes */
+	assert_int_equal(child_signals, 0);
+	signal(SIGCHLD, SIG_DFL);
+
+	file = fopen(script, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(line, sizeof(line), file));
+	fclose(file);
+	/* 0, 1, 2, and the one that ls opens for the folder. */
+	snprintf(wanted, sizeof(wanted),
+		"--collscope.auto --collscope.dir=%s --web.listen-address=127.0.0.1:1 injected=[] fds=4\n",
+		directory);
+	assert_string_equal(line, wanted);
+}
+
+static void
+test_not_wanted(void **state)
+{
+	static struct cs_settings settings = {.exporter = false};
+
+	(void)state;
+	assert_int_equal(cs_exporter_spawn(&settings, directory), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_start, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_not_wanted, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

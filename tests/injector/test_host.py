@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The library in real processes on the fake driver: what it records equals the truth, and whatever goes wrong, the
+program's exit status and output are what they are without it."""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RUNNER = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "run_scenario"
+OPTIONS = None
+
+
+class Host(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="collscope-host-")
+        self.root = pathlib.Path(self.folder.name)
+        self.run_dir = self.root / "run"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def play(self, *env, scenario="small", steps=60, linger=0.6, cupti="13", status=0, extra=()):
+        """Plays a scenario with the library; returns (truth, what ranks wrote to standard error)."""
+        self.output = self.root / f"out-{time.monotonic_ns()}"
+        command = [sys.executable, str(RUNNER), "--fakes", str(OPTIONS.fakes), "--injector", str(OPTIONS.injector),
+                   "--cupti", cupti, "--steps", str(steps), "--linger", str(linger), "--output", str(self.output), *extra]
+        settings = {"COLLSCOPE_DIR": str(self.run_dir), "COLLSCOPE_EXPORTER": "off", "COLLSCOPE_MODE": "full"}
+        settings.update(pair.split("=", 1) for pair in env)
+        for name, value in settings.items():
+            command += ["--env", f"{name}={value}"]
+        done = subprocess.run(command + [scenario], capture_output=True, text=True, timeout=120, check=False)
+        errors = "".join(path.read_text() for path in sorted(self.output.glob("*.err")))
+        self.assertEqual(done.returncode, status, done.stderr + errors)
+        self.assertNotIn("MISUSE", errors)
+        return json.loads(done.stdout), errors
+
+    def segments(self):
+        text = subprocess.run([str(OPTIONS.reader), str(self.run_dir)], check=True, capture_output=True, text=True).stdout
+        return sorted((json.loads(line) for line in text.splitlines()), key=lambda segment: segment["path"])
+
+    def check_truth(self, truth, segments):
+        self.assertEqual(len(segments), len(truth["ranks"]))
+        expected = sorted((rank["collectives"], sum(c["duration_ns"] for c in rank["classes"]),
+                           sum(c["bytes_total"] for c in rank["classes"]), rank["compute"], rank["copies"])
+                          for rank in truth["ranks"])
+        seen = sorted((s["collectives"], s["collective_ns"], s["collective_bytes"], s["compute"] + s["markers"], s["copies"])
+                      for s in segments)
+        self.assertEqual(seen, expected)
+
+    def test_full_mode_sees_everything(self):
+        for cupti in ("12", "13"):
+            with self.subTest(cupti=cupti):
+                self.run_dir = self.root / f"run-{cupti}"
+                truth, errors = self.play(cupti=cupti)
+                self.check_truth(truth, self.segments())
+                self.assertEqual(errors, "")
+                for segment in self.segments():
+                    self.assertEqual(segment["state"], "exited")
+                    self.assertEqual(sum(segment["lost"].values()), 0)
+                    self.assertLessEqual(segment["host_memory"], 32 << 20)
+
+    def test_sample_mode_counts_each_launch_once(self):
+        truth, _ = self.play("COLLSCOPE_MODE=sample", "COLLSCOPE_PERIOD_MS=400", "COLLSCOPE_WINDOW_MS=100",
+                             "COLLSCOPE_BUDGET=1", "CS_FAKE_CUPTI_EDGES=0", steps=400)
+        for segment, rank in zip(self.segments(), truth["ranks"]):
+            self.assertGreater(segment["windows"][1], 2)
+            self.assertGreater(segment["windows"][2], 2)
+            self.assertGreater(segment["collectives"], 0)
+            self.assertLess(segment["collectives"], rank["collectives"])
+            self.assertGreater(segment["launches"], 0)
+            self.assertEqual(sum(segment["lost"].values()), 0)
+            self.assertEqual(segment["foreign"], 0)
+
+    def test_damaged_edge_records_are_counted(self):
+        self.play("COLLSCOPE_MODE=sample", "COLLSCOPE_PERIOD_MS=200", "COLLSCOPE_WINDOW_MS=50", "COLLSCOPE_BUDGET=1",
+                  steps=300)
+        for segment in self.segments():
+            self.assertLessEqual(segment["lost"]["bad_timestamp"], segment["windows"][2] + 1)
+
+    def test_off_does_nothing(self):
+        _, errors = self.play("COLLSCOPE_MODE=off")
+        self.assertEqual(errors, "")
+        self.assertFalse(self.run_dir.exists())
+
+    def test_demand_unasked_records_nothing(self):
+        self.play("COLLSCOPE_MODE=demand")
+        for segment in self.segments():
+            self.assertEqual(segment["collectives"], 0)
+            self.assertEqual(segment["windows"], [0, 0, 0])
+
+    def test_cupti_drops_are_counted(self):
+        self.play("CS_FAKE_CUPTI_DROP=10")
+        for segment in self.segments():
+            self.assertGreater(segment["lost"]["cupti_dropped"], 0)
+
+    def test_no_cupti(self):
+        _, errors = self.play(cupti="none")
+        self.assertEqual(errors.count("Collective profiling is off in this process"), 2)
+        self.assertEqual(self.segments(), [])  # what held the reason is removed at exit
+
+    def test_unusable_run_directory(self):
+        (self.root / "file").write_text("")
+        _, errors = self.play(f"COLLSCOPE_DIR={self.root}/file/run")
+        self.assertEqual(errors.count("the run directory"), 2)
+
+    def test_another_tool_holds_cupti(self):
+        for cupti in ("12", "13"):
+            with self.subTest(cupti=cupti):
+                self.run_dir = self.root / f"run-{cupti}"
+                _, errors = self.play("CS_FAKE_CUPTI_BUSY=Nsight", cupti=cupti)
+                self.assertEqual(errors.count("Another tool uses CUPTI"), 2)
+                for segment in self.segments():
+                    self.assertEqual(segment["collectives"], 0)
+                    self.assertIn("Another tool uses CUPTI", segment["reason"])
+                    self.assertEqual("Nsight" in segment["reason"], cupti == "13")
+
+    def test_killed_in_the_middle(self):
+        scenario = self.root / "die.scn"
+        text = (RUNNER.parent / "scenarios" / "small.scn").read_text()
+        scenario.write_text(text.replace("ranks 2\n", "ranks 2\nrank 1 die_step 80\n"))
+        self.play(scenario=str(scenario), steps=160)
+        killed = [segment for segment in self.segments() if segment["state"] != "exited"]
+        self.assertEqual(len(killed), 1)
+        self.assertEqual(killed[0]["alive"], 0)
+        self.assertGreater(killed[0]["collectives"], 200)
+
+    def test_exit_without_destroying_the_context(self):
+        truth, _ = self.play(extra=["--leave"])
+        self.check_truth(truth, self.segments())
+
+    def test_every_failing_call(self):
+        """CUPTI fails its Nth call, and from the Nth call on: the program ends as it does without us."""
+        for kind in ("CS_FAKE_CUPTI_FAIL", "CS_FAKE_CUPTI_FAIL_FROM"):
+            for number in list(range(1, 30)) + [40, 80, 150]:
+                with self.subTest(kind=kind, number=number):
+                    self.play(f"{kind}={number}", "COLLSCOPE_LOG=error", steps=4, linger=0.1)
+
+    def test_every_failing_function(self):
+        for name in ("cuptiGetVersion", "cuptiSubscribe", "cuptiEnableCallback", "cuptiActivityRegisterCallbacks",
+                     "cuptiActivityEnable", "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiGetDeviceId",
+                     "cuptiActivityGetNextRecord", "cuptiActivityGetNumDroppedRecords", "cuptiActivitySetAttribute",
+                     "cuptiGetGraphNodeId", "cuptiGetContextId", "cuptiUnsubscribe"):
+            with self.subTest(name=name):
+                self.play(f"CS_FAKE_CUPTI_FAIL_NAME={name}", steps=20, linger=0.3)
+
+    def test_small_pool(self):
+        truth, _ = self.play("COLLSCOPE_BUFFERS=4", "CS_FAKE_CUPTI_DELAY_MS=50", steps=200)
+        self.check_truth(truth, self.segments())
+
+    def test_founding_scenario_two_seconds(self):
+        truth, errors = self.play(scenario="founding", steps=40, linger=1.0)
+        self.check_truth(truth, self.segments())
+        self.assertEqual(errors, "")
+
+
+def main():
+    global OPTIONS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--injector", required=True, type=pathlib.Path)
+    parser.add_argument("--fakes", required=True, type=pathlib.Path)
+    parser.add_argument("--reader", required=True, type=pathlib.Path)
+    OPTIONS, rest = parser.parse_known_args()
+    for name in [name for name in os.environ if name.startswith(("COLLSCOPE_", "CS_FAKE_", "CUDA_INJECTION"))]:
+        del os.environ[name]
+    signal.alarm(280)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "identity.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void
+test_environment(void **state)
+{
+	static const struct {
+		const char *name, *value;
+		bool allowed;
+	} rows[] = {
+		{"NCCL_ALGO", "Ring", true},
+		{"NCCL_DEBUG", "INFO", true},
+		{"NCCL_SOCKET_IFNAME", "eth0,eth1", true},
+		{"NCCL_TOPO_FILE", "/etc/nccl/topo.xml", true},
+		{"VLLM_ALLREDUCE_USE_SYMM_MEM", "1", true},
+		{"VLLM_SKIP_P2P_CHECK", "1", false},
+		{"VLLM_API_KEY", "sk-123", false},
+		{"VLLM_CUSTOM_ALL_REDUCE", "0", true},
+		{"SGLANG_USE_CUSTOM_ALL_REDUCE", "1", true},
+		{"SGLANG_ENABLE_FLASHINFER_AR", "1", true},
+		{"TRTLLM_ALLREDUCE_STRATEGY", "AUTO", true},
+		{"TRTLLM_HF_TOKEN", "x", false},
+		{"NCCL_AUTH_THING", "x", false},
+		{"NCCL_NET_PLUGIN", "my-secret-net", false},
+		{"NCCL_PROXY", "http://bob:hunter2@proxy:80", false},
+		{"NCCL_COMM_ID", "AbCdEf0123456789AbCdEf0123456789", false},
+		{"HOME", "/root", false},
+		{"XNCCL_ALGO", "Ring", false},
+		{"HF_TOKEN", "hf_abc", false},
+		{"NCCL_EMPTY", "", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (cs_identity_environment_allowed(rows[i].name, rows[i].value) != rows[i].allowed)
+			fail_msg("%s=%s", rows[i].name, rows[i].value);
+}
+
+static void
+test_command_line(void **state)
+{
+#define ROW(words, text)                                                                                     \
+	{                                                                                                    \
+		words, sizeof(words), text                                                                   \
+	}
+	static const struct {
+		const char *words;
+		size_t bytes;
+		const char *text;
+	} rows[] = {
+		ROW("/usr/bin/python3\0-m\0vllm.entrypoints.openai.api_server\0--api-key\0sk-1",
+			"python3 -m vllm.entrypoints.openai.api_server"),
+		ROW("python\0serve.py\0--token\0abc", "python serve.py"),
+		ROW("/opt/bin/server\0--password\0hunter2", "server"),
+		ROW("python3\0-c\0import secrets", "python3"),
+		ROW("python3\0-u\0train.py", "python3 train.py"),
+		ROW("./a.out\0key=value", "a.out"),
+		ROW("VLLM::EngineCore", "VLLM::EngineCore"),
+		ROW("a\0AbCdEf0123456789AbCdEf0123456789", "a"),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+
+		cs_identity_command_line(rows[i].words, rows[i].bytes, text, sizeof(text));
+		assert_string_equal(text, rows[i].text);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_command_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

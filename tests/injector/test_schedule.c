@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clock.h"
+#include "schedule.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS   CS_NS_PER_MS
+#define BASE 1700000000000000000ULL /* a multiple of ten seconds */
+
+static struct cs_schedule
+make(enum cs_mode mode)
+{
+	struct cs_settings settings = {.mode = mode, .period_ms = 10000, .window_ms = 100};
+	struct cs_schedule schedule;
+
+	cs_schedule_init(&schedule, &settings);
+	return schedule;
+}
+
+static struct cs_schedule_plan
+look(struct cs_schedule *schedule, uint64_t now_ns)
+{
+	struct cs_schedule_plan plan;
+
+	cs_schedule_look(schedule, now_ns, now_ns, &plan);
+	assert_true(plan.until_ns > now_ns);
+	return plan;
+}
+
+static void
+test_sample_windows(void **state)
+{
+	static const struct {
+		uint64_t offset_ns;
+		enum cs_depth depth;
+		uint64_t until_ns;
+	} rows[] = {
+		{0, CS_DEPTH_LIGHT, 100 * MS},
+		{100 * MS - 1, CS_DEPTH_LIGHT, 100 * MS},
+		{100 * MS, CS_DEPTH_DEEP, 200 * MS},
+		{199 * MS, CS_DEPTH_DEEP, 200 * MS},
+		{200 * MS, CS_DEPTH_LIGHT, 300 * MS},
+		{300 * MS, CS_DEPTH_OFF, 10000 * MS},
+		{9999 * MS, CS_DEPTH_OFF, 10000 * MS},
+	};
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct cs_schedule_plan plan = look(&schedule, BASE + rows[i].offset_ns);
+
+		assert_int_equal(plan.depth, rows[i].depth);
+		assert_int_equal(plan.until_ns, BASE + rows[i].until_ns);
+		assert_int_equal(plan.ordinal, BASE / (10000 * MS));
+	}
+}
+
+/* Walking from edge to edge through ten periods meets every window once, in order. */
+static void
+test_walk(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+	uint64_t now_ns = BASE, time_ns[CS_DEPTH_COUNT] = {0};
+
+	(void)state;
+	while (now_ns < BASE + 100000 * MS) {
+		struct cs_schedule_plan plan = look(&schedule, now_ns);
+
+		time_ns[plan.depth] += plan.until_ns - now_ns;
+		now_ns = plan.until_ns;
+	}
+	assert_int_equal(time_ns[CS_DEPTH_DEEP], 1000 * MS);
+	assert_int_equal(time_ns[CS_DEPTH_LIGHT], 2000 * MS);
+	assert_int_equal(time_ns[CS_DEPTH_OFF], 97000 * MS);
+}
+
+/* A process that looks four times less often looks when the others do. */
+static void
+test_longer_periods_meet(void **state)
+{
+	struct cs_schedule often = make(CS_MODE_SAMPLE);
+	struct cs_schedule rarely = make(CS_MODE_SAMPLE);
+	unsigned int met = 0;
+
+	(void)state;
+	rarely.period_ns *= 4;
+	for (uint64_t now_ns = BASE; now_ns < BASE + 400000 * MS; now_ns += 50 * MS) {
+		enum cs_depth depth = look(&rarely, now_ns).depth;
+
+		if (depth == CS_DEPTH_OFF)
+			continue;
+		assert_int_equal(depth, look(&often, now_ns).depth);
+		met++;
+	}
+	assert_int_equal(met, 10 * 6);
+}
+
+static void
+test_light_always(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	schedule.light_always = true;
+	assert_int_equal(look(&schedule, BASE + 5000 * MS).depth, CS_DEPTH_LIGHT);
+	assert_int_equal(look(&schedule, BASE + 150 * MS).depth, CS_DEPTH_DEEP);
+}
+
+static void
+test_crowded_period(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	schedule.period_ns = 200 * MS;
+	assert_int_equal(look(&schedule, BASE + 49 * MS).depth, CS_DEPTH_LIGHT);
+	assert_int_equal(look(&schedule, BASE + 50 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(look(&schedule, BASE + 150 * MS).depth, CS_DEPTH_LIGHT);
+	schedule.period_ns = 100 * MS;
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(look(&schedule, BASE + i * MS).depth, CS_DEPTH_DEEP);
+}
+
+static void
+test_modes(void **state)
+{
+	struct cs_schedule full = make(CS_MODE_FULL);
+	struct cs_schedule demand = make(CS_MODE_DEMAND);
+
+	(void)state;
+	assert_int_equal(look(&full, BASE + 5 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(look(&full, BASE + 5 * MS).until_ns, BASE + 1000 * MS);
+	assert_int_not_equal(look(&full, BASE).ordinal, look(&full, BASE + 1000 * MS).ordinal);
+	assert_int_equal(look(&demand, BASE).depth, CS_DEPTH_OFF);
+}
+
+static int
+request(struct cs_schedule *schedule, uint64_t command, uint64_t from_ns, uint64_t until_ns, uint64_t now_ns)
+{
+	struct cs_segment_request request = {.command = command, .from_ns = from_ns, .until_ns = until_ns};
+
+	return cs_schedule_request(schedule, &request, now_ns, now_ns);
+}
+
+static void
+test_asked(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_DEMAND);
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + 500 * MS, BASE + 2500 * MS, BASE), 0);
+	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_OFF);
+	assert_int_equal(look(&schedule, BASE).until_ns, BASE + 500 * MS);
+	assert_int_equal(look(&schedule, BASE + 500 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(look(&schedule, BASE + 2400 * MS).until_ns, BASE + 2500 * MS);
+	assert_int_equal(look(&schedule, BASE + 2500 * MS).depth, CS_DEPTH_OFF);
+	/* It is over, even if the clock is set back into it. */
+	assert_int_equal(look(&schedule, BASE + 1000 * MS).depth, CS_DEPTH_OFF);
+}
+
+static void
+test_refused(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+	const uint64_t longest_ns = CS_REQUEST_LENGTH_MAX_NS;
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE, BASE), EINVAL);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + 2, BASE + 1, BASE), EINVAL);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + longest_ns + 1, BASE), ERANGE);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, UINT64_MAX, BASE), ERANGE);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + CS_REQUEST_AHEAD_MAX_NS + 1,
+				 BASE + CS_REQUEST_AHEAD_MAX_NS + 2, BASE),
+		ERANGE);
+	assert_int_equal(request(&schedule, 99, 0, 0, BASE), EOPNOTSUPP);
+	assert_false(schedule.asked);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + longest_ns, BASE), 0);
+}
+
+static void
+test_pause(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_FULL);
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_PAUSE, 0, 0, BASE), 0);
+	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_OFF);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + MS, BASE), EBUSY);
+	assert_int_equal(request(&schedule, CS_COMMAND_RESUME, 0, 0, BASE), 0);
+	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_DEEP);
+}
+
+/* The clock is set back an hour in the middle of a request of two seconds: it still ends after two. */
+static void
+test_clock_set_back(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_DEMAND);
+	struct cs_schedule_plan plan;
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + 2000 * MS, BASE), 0);
+	cs_schedule_look(&schedule, BASE + 1000 * MS - 3600000 * MS, BASE + 2001 * MS, &plan);
+	assert_int_equal(plan.depth, CS_DEPTH_OFF);
+	assert_false(schedule.asked);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sample_windows),
+		cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_longer_periods_meet),
+		cmocka_unit_test(test_light_always),
+		cmocka_unit_test(test_crowded_period),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_asked),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_clock_set_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

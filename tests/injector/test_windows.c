@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "segment_reader.h"
+#include "windows.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/collscope-windows-XXXXXX";
+static struct cs_segment_writer *writer;
+static struct cs_segment_reader *reader;
+static struct cs_windows windows;
+
+static int
+setup(void **state)
+{
+	struct cs_segment_options options = {.directory = directory, .ring_slots = 1024, .version = "test"};
+	struct cs_error error;
+
+	(void)state;
+	memcpy(directory + sizeof(directory) - 7, "XXXXXX", 6);
+	if (!mkdtemp(directory) || cs_segment_writer_create(&options, &writer) < 0)
+		return -1;
+	cs_windows_init(&windows, writer, 1000);
+	return cs_segment_reader_open(cs_segment_writer_path(writer), true, &reader, &error);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	cs_segment_reader_close(reader);
+	cs_segment_writer_destroy(writer, true);
+	rmdir(directory);
+	return 0;
+}
+
+static size_t
+read_records(struct cs_record *records)
+{
+	size_t count = 0;
+
+	assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
+	return count;
+}
+
+static void
+test_one_period(void **state)
+{
+	struct cs_record records[64];
+	const struct cs_status *status = cs_segment_writer_status(writer);
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_LIGHT, 7, 2000);
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 7, 2100);
+	cs_windows_turn(&windows, CS_DEPTH_LIGHT, 7, 2250);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 7, 2300);
+	assert_int_equal(read_records(records), 0); /* nothing before it is settled */
+	cs_windows_settle(&windows, (uint64_t[]){0, 12, 4}, false);
+	assert_int_equal(read_records(records), 3);
+	assert_int_equal(records[0].flags, CS_DEPTH_LIGHT);
+	assert_int_equal(records[0].ref, 7);
+	assert_int_equal(records[0].start_ns, 2000);
+	assert_int_equal(records[0].end_ns, 2100);
+	assert_int_equal(records[1].flags, CS_DEPTH_DEEP);
+	assert_int_equal(records[1].value, 4);
+	assert_int_equal(records[0].value + records[2].value, 12);
+	assert_int_equal(status->trace_ns[CS_DEPTH_OFF], 1000);
+	assert_int_equal(status->trace_ns[CS_DEPTH_LIGHT], 150);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 150);
+	assert_int_equal(status->windows[CS_DEPTH_LIGHT], 2);
+	assert_int_equal(status->depth, CS_DEPTH_OFF);
+	assert_int_equal(status->depth_since_ns, 2300);
+}
+
+static void
+test_foreign(void **state)
+{
+	struct cs_record records[64];
+	const struct cs_status *status = cs_segment_writer_status(writer);
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 1000);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 1, 1500);
+	cs_windows_settle(&windows, (uint64_t[]){0, 0, 0}, true);
+	assert_int_equal(read_records(records), 1);
+	assert_int_equal(records[0].flags, CS_DEPTH_DEEP | CS_RECORD_WINDOW_FOREIGN);
+	assert_int_equal(status->foreign_windows, 1);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 0);
+	assert_int_equal(status->trace_ns[CS_DEPTH_OFF], 500);
+}
+
+static void
+test_clock_set_back(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 5000);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 1, 3000);
+	cs_windows_settle(&windows, (uint64_t[]){0, 0, 0}, false);
+	assert_int_equal(read_records(records), 1);
+	assert_int_equal(records[0].end_ns, 5000);
+}
+
+/* More than fit wait unsettled: none is lost. */
+static void
+test_many_pending(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++)
+		cs_windows_turn(&windows, CS_DEPTH_DEEP, (uint32_t)i, 2000 + i * 10);
+	cs_windows_settle(&windows, (uint64_t[]){0, 0, 20}, false);
+	assert_int_equal(read_records(records), 19);
+	for (uint32_t i = 0; i < 19; i++)
+		assert_int_equal(records[i].ref, i);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_one_period, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_pending, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
