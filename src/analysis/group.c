@@ -253,6 +253,20 @@ part_of(struct cs_unit *unit, struct cs_member *member, uint64_t start_ns)
 	return part;
 }
 
+/* With both clocks off by up to CS_CLOCK_FAR_NS the one may be taken for the other. */
+static void
+note_recent(struct cs_member *member, struct cs_part *part)
+{
+	for (uint32_t i = 0; i < CS_RECENT_PARTS; i++) {
+		if (member->recent[i].signature == part->signature &&
+			part->last_end_ns < member->recent[i].end_ns + 2 * CS_CLOCK_FAR_NS)
+			part->crowded = true;
+	}
+	member->recent[member->recent_next].signature = part->signature;
+	member->recent[member->recent_next].end_ns = part->last_end_ns;
+	member->recent_next = (member->recent_next + 1) % CS_RECENT_PARTS;
+}
+
 void
 cs_group_enter(struct cs_unit *unit)
 {
@@ -271,6 +285,8 @@ cs_group_enter(struct cs_unit *unit)
 			unit->lane->source->analysis->counts.unmatched_collectives++;
 			continue;
 		}
+		if (part->count == 0)
+			part->sequence = unit->extra[i].sequence;
 		part->signature = mix(part->signature, unit->lane->membership[item->label_id].identity);
 		part->count++;
 		if (item->end_ns > part->last_end_ns)
@@ -285,5 +301,6 @@ cs_group_enter(struct cs_unit *unit)
 			member->first_part = &unit->parts[i];
 		member->last_part = &unit->parts[i];
 		unit->open_parts++;
+		note_recent(member, &unit->parts[i]);
 	}
 }

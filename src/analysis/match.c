@@ -14,9 +14,6 @@
 
 #include <stdlib.h>
 
-/* Farther apart no two clocks of a node were seen; wide enough to find a partner before the offset is known.
- */
-#define FAR_NS 200000
 /* Once the offset is known: jitter of ends and what a clock drifts until the next window (20 us a minute). */
 #define NEAR_NS 30000
 /* Ends that enter the clock estimate per step, and how old they may get. */
@@ -70,7 +67,7 @@ static bool
 is_ready(const struct cs_group *group, const struct cs_part *seed)
 {
 	for (uint32_t i = 0; i < group->member_count; i++) {
-		if (group->members[i]->lane->watermark_ns < seed->last_end_ns + FAR_NS)
+		if (group->members[i]->lane->watermark_ns < seed->last_end_ns + 2 * CS_CLOCK_FAR_NS)
 			return false;
 	}
 	return true;
@@ -84,34 +81,49 @@ is_locked(const struct cs_group *group, const struct cs_member *member, uint64_t
 	return member->locked && now_ns < member->locked_at_ns + LOCK_AGE_NS;
 }
 
+/* Has the member another one like it, so near that a clock's offset could exchange them? */
+static bool
+is_crowded(const struct cs_part *part)
+{
+	if (part->crowded)
+		return true;
+	for (const struct cs_part *next = part->next; next; next = next->next) {
+		if (next->signature == part->signature)
+			return next->crowded;
+	}
+	return false;
+}
+
 static struct cs_part *
 find_partner(const struct cs_group *group, const struct cs_part *seed, struct cs_member *member)
 {
 	bool locked = is_locked(group, member, seed->last_end_ns) &&
 		      is_locked(group, seed->member, seed->last_end_ns);
-	int64_t reach_ns = FAR_NS;
+	int64_t reach_ns = CS_CLOCK_FAR_NS;
 	int64_t best_ns = INT64_MAX;
 	struct cs_part *best = NULL;
-	unsigned int candidates = 0;
 
 	if (locked)
 		reach_ns = NEAR_NS + 4 * (int64_t)(member->uncertainty_ns + seed->member->uncertainty_ns);
 	for (struct cs_part *part = member->first_part; part; part = part->next) {
 		int64_t distance_ns = magnitude(end_of(part) - end_of(seed));
 
-		if (part->first_start_ns > seed->last_end_ns + FAR_NS)
+		if (part->first_start_ns > seed->last_end_ns + CS_CLOCK_FAR_NS)
 			break;
+		if (part->sequence && seed->sequence && part->sequence != seed->sequence)
+			continue;
 		if (part->resolved || part->signature != seed->signature || part->count != seed->count ||
 			distance_ns > reach_ns)
 			continue;
-		candidates++;
 		if (distance_ns < best_ns) {
 			best = part;
 			best_ns = distance_ns;
 		}
 	}
 	/* Before the offset is known the nearest of several may be the wrong one. */
-	return locked || candidates == 1 ? best : NULL;
+	if (!locked && best && (is_crowded(best) || is_crowded(seed)))
+		return NULL;
+	return best;
 }
 
 static int

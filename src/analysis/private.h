@@ -52,6 +52,7 @@ struct cs_host;
 struct cs_item_extra {
 	uint64_t share_ns;        /* exposed time of its step that this item alone answers for (overlap.c) */
 	struct cs_member *member; /* in which communicator; NULL none, or nobody to match with */
+	uint32_t sequence;        /* in its communicator, 0 not known */
 	bool blind;               /* not everything beside it was seen */
 };
 
@@ -71,6 +72,8 @@ struct cs_part {
 	uint64_t signature; /* of operations and sizes in order */
 	uint64_t first_start_ns, last_end_ns;
 	uint32_t count;
+	uint32_t sequence; /* of its first collective, 0 not known: differs, then it is another */
+	bool crowded;      /* its member had one like it shortly before */
 	bool resolved;
 };
 
@@ -191,6 +194,10 @@ struct cs_clock_sample {
 	uint64_t at_ns;
 };
 #define CS_CLOCK_SAMPLES 128U
+#define CS_RECENT_PARTS  8U
+/* Farther apart no two clocks of a node were seen; wide enough to find a partner before the offset is known.
+ */
+#define CS_CLOCK_FAR_NS 200000
 
 /* One lane in one group. */
 struct cs_member {
@@ -199,6 +206,11 @@ struct cs_member {
 	int32_t rank;
 	struct cs_part *first_part;
 	struct cs_part *last_part;
+	/* The last few that entered, resolved or not: ring. */
+	struct {
+		uint64_t signature, end_ns;
+	} recent[CS_RECENT_PARTS];
+	uint32_t recent_next;
 	struct cs_clock_sample samples[CS_CLOCK_SAMPLES]; /* ring */
 	uint32_t sample_count;
 	uint32_t sample_next;

@@ -119,7 +119,7 @@ cs_unit_add_item(struct cs_unit *unit, const struct cs_record *record, struct cs
 		.wait_ns = CS_NS_UNKNOWN,
 		.transfer_ns = CS_NS_UNKNOWN,
 	};
-	unit->extra[index] = (struct cs_item_extra){.member = member};
+	unit->extra[index] = (struct cs_item_extra){.member = member, .sequence = record->sequence};
 	unit->step.collectives++;
 	if (record->end_ns > unit->step.end_ns)
 		unit->step.end_ns = record->end_ns;
