@@ -178,6 +178,22 @@ cs_labels_touch_graph(struct cs_labels *labels)
 }
 
 void
+cs_labels_retire(struct cs_labels *labels, uint64_t id)
+{
+	uint64_t filed, oldest;
+	uint32_t place;
+
+	if (!cs_ledger_find(labels->ledger, id, &filed))
+		return;
+	if ((uint32_t)id != CS_NODE_DOUBT)
+		atomic_fetch_sub_explicit(&labels->status->nodes_labelled, 1, memory_order_relaxed);
+	place = atomic_fetch_add_explicit(&labels->retired_count, 1, memory_order_relaxed) % CS_RETIRED_NODES;
+	oldest = atomic_exchange_explicit(&labels->retired[place], id, memory_order_relaxed);
+	if (oldest != 0)
+		cs_ledger_remove(labels->ledger, oldest);
+}
+
+void
 cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed)
 {
 	int result;

@@ -192,7 +192,7 @@ exec_destroyed(struct cs_labels *labels, const CUpti_GraphData *data)
 		return;
 	exec = exec_id(labels, data->graphExec);
 	if (exec != 0)
-		cs_ledger_remove(labels->ledger, (uint64_t)exec << 32 | CS_NODE_DOUBT);
+		cs_labels_retire(labels, (uint64_t)exec << 32 | CS_NODE_DOUBT);
 }
 
 void
@@ -222,7 +222,7 @@ cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		break;
 	case CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING:
 		if (cs_ledger_count(labels->ledger) > 0)
-			cs_labels_file_node(labels, node_id(labels, graph->node), 0);
+			cs_labels_retire(labels, node_id(labels, graph->node));
 		break;
 	case CUPTI_CBID_RESOURCE_GRAPH_CREATED:
 		call = cs_call_current(labels, CS_CALL_INSTANTIATE);

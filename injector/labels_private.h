@@ -57,6 +57,13 @@ struct cs_moved_node {
 	uint32_t epoch; /* of cs_labels_enable: an older one's handle may be gone */
 };
 
+/*
+ * Nodes of destroyed graphs whose labels are kept, the last so many: records of their last launches are still
+ * on their way (0.1 s, 1 s at worst on an H200), and at exit a server destroys all its graphs at once. Ids
+ * are never given twice, so what is kept too long harms nobody.
+ */
+#define CS_RETIRED_NODES 32768U
+
 /* Version of CUPTI since which changes of nodes are events. */
 #define CS_VERSION_NODE_EVENTS 130000U
 
@@ -78,6 +85,8 @@ struct cs_labels {
 	_Atomic uint32_t ledger_full;                  /* nodes that found no room, of all time */
 	_Atomic uint32_t contexts[CS_LABELS_CONTEXTS]; /* context id << 8 | GPU + 1 */
 	struct cs_moved_node moved[CS_MOVED_NODES_MAX];
+	_Atomic uint32_t retired_count; /* of all time */
+	_Atomic uint64_t retired[CS_RETIRED_NODES];
 	struct cs_label_table table;
 	struct cs_eager eager;
 	struct cs_function_cache functions;
@@ -132,6 +141,9 @@ struct cs_call *cs_call_current(const struct cs_labels *labels, enum cs_call_kin
 /* Files under a node; counts. filed 0: takes away what is there. */
 void cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed);
 void cs_labels_touch_graph(struct cs_labels *labels);
+/* The node (or the doubt about an executable) is gone: what is filed under the id goes after CS_RETIRED_NODES
+ * more. */
+void cs_labels_retire(struct cs_labels *labels, uint64_t id);
 
 /* labels_graph.c */
 void cs_labels_finish_set_node(struct cs_labels *labels, const struct cs_call *call, CUgraphNode node);

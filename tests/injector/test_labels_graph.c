@@ -69,6 +69,30 @@ test_replays_of_every_executable_are_labelled(void **state)
 	assert_int_equal(live(), before);
 }
 
+/* Records of a graph's last launches come after the graph was destroyed. */
+static void
+test_labels_outlive_their_graph_for_a_while(void **state)
+{
+	struct world_graph *graph = world_graph_create();
+	struct world_graph *exec, *many;
+	uint64_t before = live(), id;
+
+	(void)state;
+	capture(graph, 64);
+	exec = world_instantiate(graph);
+	id = exec->nodes[0]->id;
+	world_destroy_exec(exec);
+	world_destroy_graph(graph);
+	assert_int_equal(live(), before);
+	assert_int_equal(bytes_of(id), 1024);
+	many = world_graph_create();
+	for (uint32_t i = 0; i < CS_RETIRED_NODES; i++)
+		capture(many, 64);
+	assert_int_equal(bytes_of(id), 1024);
+	world_destroy_graph(many);
+	assert_int_equal(bytes_of(id), UNKNOWN);
+}
+
 static void
 test_nobody_gets_another_nodes_label(void **state)
 {
@@ -376,6 +400,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_replays_of_every_executable_are_labelled),
+		cmocka_unit_test(test_labels_outlive_their_graph_for_a_while),
 		cmocka_unit_test(test_nobody_gets_another_nodes_label),
 		cmocka_unit_test(test_clones_of_clones),
 		cmocka_unit_test(test_child_graphs_move_into_the_executable),
