@@ -68,6 +68,12 @@ static const struct layout_case cases[] = {
 	{"_ZN4vllm35mnnvl_lamport_reduce_scatter_kernelIfLi16EEEvPNS_8RankDataEPKT_PS3_Pjiii",
 		"8 8 8 8 4 4 4", {{'r', 4, 0, 4, 15}, {'s', 5, 0, 4, 2}}, 512, 15, 16, 0},
 	/* SGLang, oldest first */
+	{"_ZN7trt_llm22oneShotAllReduceKernelI6__halfLi8ELb1EEEvNS_15AllReduceParamsE", "280",
+		{{'c', 0, 0, 8, 2}, {'s', 0, 8, 8, 4096}, {'w', 0, 40, 8, 8}, {'r', 0, 56, 8, 6}}, 8192, 6, 8,
+		0},
+	{"_ZN7trt_llm22twoShotAllReduceKernelIfLi4ELb1EEEvNS_15AllReduceParamsE", "280",
+		{{'c', 0, 0, 8, 4}, {'s', 0, 8, 8, 4096}, {'w', 0, 40, 8, 4}, {'r', 0, 56, 8, 0}}, 16384, 0,
+		4, 0},
 	{"_ZN6sglang26cross_device_reduce_1stageIfLi6E" VLLM_TAIL, "8 64 8 8 4 4",
 		{{'r', 4, 0, 4, 5}, {'s', 5, 0, 4, 2}}, 32, 5, 6, 0},
 	{"_ZN6sglang26cross_device_reduce_2stageI6__halfLi4E" VLLM_TAIL, "8 64 8 8 4 4",
