@@ -94,6 +94,52 @@ test_killed_holder(void **state)
 	close(ready[1]);
 }
 
+/* Four processes take and let go as fast as they can; whoever holds the lock is alone with a file that nobody
+ * else may make. A lock on a file that was unlinked meanwhile would let two in. */
+#define ROUNDS 2000
+static int
+compete(void)
+{
+	struct cs_error error;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/inside", directory);
+	for (int round = 0; round < ROUNDS; round++) {
+		int fd = cs_lock_take(directory, &error);
+		int inside;
+
+		if (fd < 0)
+			continue;
+		inside = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+		if (inside < 0)
+			return 1;
+		close(inside);
+		unlink(path);
+		cs_lock_release(directory, fd);
+	}
+	return 0;
+}
+
+static void
+test_never_two(void **state)
+{
+	pid_t children[4];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		children[i] = fork();
+		if (children[i] == 0)
+			_exit(compete());
+	}
+	for (size_t i = 0; i < 4; i++) {
+		int status;
+
+		waitpid(children[i], &status, 0);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+}
+
 static void
 test_links_are_refused(void **state)
 {
@@ -114,6 +160,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_second_is_refused, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_killed_holder, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_never_two, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_links_are_refused, make_directory, remove_directory),
 	};
 
