@@ -20,23 +20,6 @@ static const char *const type_names[CS_FACTOR_TYPE_COUNT] = {
 	[CS_FACTOR_I64] = "i64",
 };
 
-bool
-cs_catalog_next_word(const char **list, char *word, size_t bytes)
-{
-	size_t length = 0;
-
-	while (**list == ' ' || **list == '\t')
-		(*list)++;
-	while ((*list)[length] != '\0' && (*list)[length] != ' ' && (*list)[length] != '\t')
-		length++;
-	if (length == 0 || length >= bytes)
-		return false;
-	memcpy(word, *list, length);
-	word[length] = '\0';
-	*list += length;
-	return true;
-}
-
 uint8_t
 cs_catalog_argument(const struct cs_catalog_rule *rule, const char *name)
 {

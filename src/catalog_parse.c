@@ -3,7 +3,6 @@
 #include "catalog_rule.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,59 +77,6 @@ static const struct {
 	{"variant", CS_WORD_VARIANT},
 };
 
-int
-cs_catalog_complain(struct cs_catalog_reader *reader, unsigned int line, const char *format, ...)
-{
-	va_list arguments;
-	int length;
-
-	length = snprintf(reader->complaint, reader->complaint_bytes, "%s:%u: ", reader->origin, line);
-	if (length < 0 || (size_t)length >= reader->complaint_bytes)
-		return -EINVAL;
-	va_start(arguments, format);
-	(void)vsnprintf(
-		reader->complaint + length, reader->complaint_bytes - (size_t)length, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
-
-/* A copy that lives as long as the catalogue. The block is sized for all rows of its text up front, so that
- * strings never move. */
-static const char *
-keep(struct cs_catalog_reader *reader, const char *text)
-{
-	size_t bytes = strlen(text) + 1;
-	char *copy = reader->texts->bytes + reader->texts->used;
-
-	if (bytes > reader->texts->size - reader->texts->used)
-		return "";
-	memcpy(copy, text, bytes);
-	reader->texts->used += bytes;
-	return copy;
-}
-
-/* `text`, `joint` and `more` as one string; in place when `text` was kept last. */
-static const char *
-keep_longer(struct cs_catalog_reader *reader, const char *text, const char *joint, const char *more)
-{
-	struct cs_text_block *texts = reader->texts;
-	size_t length = strlen(text);
-	char *start = texts->bytes + texts->used;
-
-	if (length == 0)
-		return keep(reader, more);
-	if (length + strlen(joint) + strlen(more) + 1 > texts->size - texts->used)
-		return text;
-	if (text + length + 1 == start)
-		start -= length + 1;
-	else
-		memcpy(start, text, length);
-	memcpy(start + length, joint, strlen(joint));
-	memcpy(start + length + strlen(joint), more, strlen(more) + 1);
-	texts->used = (size_t)(start - texts->bytes) + length + strlen(joint) + strlen(more) + 1;
-	return start;
-}
-
 static int
 read_list(struct cs_catalog_reader *reader, const char *value, const char **list, uint8_t *count,
 	unsigned int limit, const char *key)
@@ -141,24 +87,11 @@ read_list(struct cs_catalog_reader *reader, const char *value, const char **list
 		if (*count == limit)
 			return cs_catalog_complain(
 				reader, reader->line, "%s: more than %u in one row", key, limit);
-		list[(*count)++] = keep(reader, word);
+		list[(*count)++] = cs_catalog_keep(reader, word);
 	}
 	if (*value != '\0')
 		return cs_catalog_complain(reader, reader->line, "%s: a word is too long", key);
 	return 0;
-}
-
-static int
-read_named(struct cs_catalog_reader *reader, const char *key, const char *value, unsigned int count,
-	const char *(*name_of)(unsigned int), uint8_t *result)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		if (strcmp(name_of(i), value) == 0) {
-			*result = (uint8_t)i;
-			return 0;
-		}
-	}
-	return cs_catalog_complain(reader, reader->line, "%s: there is no '%s'", key, value);
 }
 
 static int
@@ -169,129 +102,6 @@ read_yes(struct cs_catalog_reader *reader, const char *key, const char *value, u
 	else if (strcmp(value, "no") != 0)
 		return cs_catalog_complain(reader, reader->line, "%s: want yes or no, not '%s'", key, value);
 	return 0;
-}
-
-static int
-add_capture(struct cs_catalog_reader *reader, const char *name, unsigned int outer, unsigned int inner)
-{
-	struct cs_catalog_rule *rule = reader->rule;
-	struct cs_capture *capture = &rule->captures[rule->capture_count];
-	unsigned int used = 0;
-
-	if (strcmp(name, "_") == 0)
-		return 0;
-	if (rule->capture_count == CS_CATALOG_TEMPLATE_MAX)
-		return cs_catalog_complain(reader, reader->line, "template: more than %u named arguments",
-			CS_CATALOG_TEMPLATE_MAX);
-	for (unsigned int i = 0; i < rule->capture_count; i++) {
-		if (strcmp(rule->captures[i].name, name) == 0)
-			return cs_catalog_complain(
-				reader, reader->line, "template: '%s' is named twice", name);
-		used += rule->captures[i].kind == CS_CAPTURE_INTEGER;
-	}
-	*capture = (struct cs_capture){.outer = (uint8_t)outer, .inner = (uint8_t)inner};
-	capture->name = keep(reader, name);
-	if (strcmp(name, "T") == 0) {
-		capture->kind = CS_CAPTURE_DTYPE;
-	} else if (strcmp(name, "W") == 0) {
-		capture->kind = CS_CAPTURE_WORLD;
-	} else {
-		if (used == CS_CATALOG_ARGUMENTS)
-			return cs_catalog_complain(reader, reader->line,
-				"template: more than %u named arguments besides T and W",
-				CS_CATALOG_ARGUMENTS);
-		capture->kind = CS_CAPTURE_INTEGER;
-		capture->argument = (uint8_t)used;
-	}
-	rule->capture_count++;
-	return 0;
-}
-
-/* "_<T, _>, W, P": one entry per template argument, one level of nesting. */
-static int
-read_template(struct cs_catalog_reader *reader, const char *value)
-{
-	unsigned int outer = 0;
-	unsigned int inner = CS_CATALOG_ARGUMENT_NONE;
-	char name[WORD_BYTES];
-	int rc;
-
-	for (;;) {
-		size_t length =
-			strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-
-		if (length == 0 || length >= sizeof(name) || outer >= CS_CATALOG_ARGUMENT_NONE)
-			break;
-		memcpy(name, value, length);
-		name[length] = '\0';
-		value += length;
-		rc = add_capture(reader, name, outer, inner);
-		if (rc != 0)
-			return rc;
-		if (*value == '<' && inner == CS_CATALOG_ARGUMENT_NONE) {
-			inner = 0;
-			value++;
-			continue;
-		}
-		if (*value == '>' && inner != CS_CATALOG_ARGUMENT_NONE) {
-			inner = CS_CATALOG_ARGUMENT_NONE;
-			value++;
-		}
-		if (*value == '\0' && inner == CS_CATALOG_ARGUMENT_NONE)
-			return 0;
-		if (*value++ != ',')
-			break;
-		value += strspn(value, " \t");
-		if (inner == CS_CATALOG_ARGUMENT_NONE)
-			outer++;
-		else
-			inner++;
-	}
-	return cs_catalog_complain(reader, reader->line,
-		"template: want names with ', ' between, T for the element type, W for the world size, _ for "
-		"an "
-		"argument that does not matter, _<T, W> for arguments of an argument");
-}
-
-/* "by NAME: 1 all_reduce, 2 all_gather" */
-static int
-read_op_choices(struct cs_catalog_reader *reader, const char *value)
-{
-	struct cs_catalog_rule *rule = reader->rule;
-	char word[WORD_BYTES];
-	char number[WORD_BYTES];
-	int rc = 0;
-
-	if (!cs_catalog_next_word(&value, word, sizeof(word)) || word[strlen(word) - 1] != ':')
-		return cs_catalog_complain(
-			reader, reader->line, "op: want 'by NAME: 1 all_reduce, 2 all_gather, ...'");
-	word[strlen(word) - 1] = '\0';
-	rule->op_argument = cs_catalog_argument(rule, word);
-	if (rule->op_argument == CS_CATALOG_ARGUMENT_NONE)
-		return cs_catalog_complain(reader, reader->line,
-			"op: '%s' is not named by this row's template line, which must come first", word);
-	while (rc == 0 && cs_catalog_next_word(&value, number, sizeof(number))) {
-		struct cs_choice *choice = &rule->op_choices[rule->op_choice_count];
-		char *end;
-		long key;
-		size_t length;
-
-		if (rule->op_choice_count == CS_CATALOG_CHOICES_MAX)
-			return cs_catalog_complain(
-				reader, reader->line, "op: more than %u choices", CS_CATALOG_CHOICES_MAX);
-		key = strtol(number, &end, 10);
-		if (*end != '\0' || key < INT32_MIN || key > INT32_MAX ||
-			!cs_catalog_next_word(&value, word, sizeof(word)))
-			return cs_catalog_complain(
-				reader, reader->line, "op: want a number and an operation for each choice");
-		length = strlen(word);
-		if (word[length - 1] == ',')
-			word[length - 1] = '\0';
-		choice->value = (int32_t)key;
-		rc = read_named(reader, "op", word, CS_OP_COUNT, cs_op_name, &choice->result);
-		rule->op_choice_count++;
-	}
-	return rc;
 }
 
 static int
@@ -328,20 +138,6 @@ read_words(struct cs_catalog_reader *reader, const char *value)
 				word);
 		reader->rule->words |= word_names[i].flag;
 	}
-	return 0;
-}
-
-static int
-read_fused(struct cs_catalog_reader *reader, const char *value)
-{
-	if (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0) {
-		reader->rule->fused = value[0] == 'y';
-		return 0;
-	}
-	reader->rule->fused_argument = cs_catalog_argument(reader->rule, value);
-	if (reader->rule->fused_argument == CS_CATALOG_ARGUMENT_NONE)
-		return cs_catalog_complain(reader, reader->line,
-			"fused: want yes, no or a name from this row's template line, which must come first");
 	return 0;
 }
 
@@ -416,7 +212,7 @@ read_layout_key(struct cs_catalog_reader *reader, enum key key, const char *valu
 			reader, reader->line, "key '%s' is given twice for one layout", key_names[key]);
 	reader->layout_keys_seen |= bit;
 	if (key == KEY_SIZE)
-		reader->rule->size = keep_longer(reader, reader->rule->size, " or ", value);
+		reader->rule->size = cs_catalog_keep_longer(reader, reader->rule->size, " or ", value);
 	return read_layout_value(reader, key, value);
 }
 
@@ -438,35 +234,39 @@ read_row_value(struct cs_catalog_reader *reader, enum key key, const char *value
 	case KEY_WORD:
 		return read_list(reader, value, rule->loose, &rule->word_count, CS_CATALOG_NAMES_MAX, name);
 	case KEY_TEMPLATE:
-		return read_template(reader, value);
+		return cs_catalog_read_template(reader, value);
 	case KEY_OP:
 		if (strncmp(value, "by ", 3) == 0)
-			return read_op_choices(reader, value + 3);
-		return read_named(reader, name, value, CS_OP_COUNT, cs_op_name, &base->op);
+			return cs_catalog_read_op_choices(reader, value + 3);
+		return cs_catalog_read_named(reader, name, value, CS_OP_COUNT, cs_op_name, &base->op);
 	case KEY_IMPL:
-		return read_named(reader, name, value, CS_IMPL_COUNT, cs_impl_name, &base->impl);
+		return cs_catalog_read_named(reader, name, value, CS_IMPL_COUNT, cs_impl_name, &base->impl);
 	case KEY_DTYPE:
-		return read_named(reader, name, value, CS_DTYPE_COUNT, cs_dtype_name, &base->dtype);
+		return cs_catalog_read_named(
+			reader, name, value, CS_DTYPE_COUNT, cs_dtype_name, &base->dtype);
 	case KEY_REDUCTION:
-		return read_named(
+		return cs_catalog_read_named(
 			reader, name, value, CS_REDUCTION_COUNT, cs_reduction_name, &base->reduction);
 	case KEY_ALGORITHM:
-		return read_named(
+		return cs_catalog_read_named(
 			reader, name, value, CS_ALGORITHM_COUNT, cs_algorithm_name, &base->algorithm);
 	case KEY_PROTOCOL:
-		return read_named(reader, name, value, CS_PROTOCOL_COUNT, cs_protocol_name, &base->protocol);
+		return cs_catalog_read_named(
+			reader, name, value, CS_PROTOCOL_COUNT, cs_protocol_name, &base->protocol);
 	case KEY_WORDS:
 		return read_words(reader, value);
 	case KEY_FUSED:
-		return read_fused(reader, value);
+		return cs_catalog_read_fused(reader, value);
 	case KEY_PART:
 		return read_yes(reader, name, value, CS_LABEL_PART);
 	case KEY_BOUND:
 		return read_yes(reader, name, value, CS_LABEL_BOUND);
 	case KEY_ENDS:
-		return read_named(reader, name, value, CS_PHASE_COUNT, cs_phase_name, &base->phase);
+		return cs_catalog_read_named(
+			reader, name, value, CS_PHASE_COUNT, cs_phase_name, &base->phase);
 	case KEY_BEGINS:
-		return read_named(reader, name, value, CS_PHASE_COUNT, cs_phase_name, &base->phase_next);
+		return cs_catalog_read_named(
+			reader, name, value, CS_PHASE_COUNT, cs_phase_name, &base->phase_next);
 	default:
 		return -EINVAL;
 	}
@@ -503,15 +303,15 @@ compose_pattern(struct cs_catalog_reader *reader)
 	const char *joint = "";
 
 	for (unsigned int i = 0; i < rule->scope_count; i++)
-		pattern = keep_longer(reader, pattern, "::", rule->scopes[i]);
+		pattern = cs_catalog_keep_longer(reader, pattern, "::", rule->scopes[i]);
 	joint = rule->scope_count > 0 ? "::" : "";
 	for (unsigned int i = 0; i < rule->name_count; i++) {
-		pattern = keep_longer(reader, pattern, joint, rule->names[i]);
+		pattern = cs_catalog_keep_longer(reader, pattern, joint, rule->names[i]);
 		joint = " | ";
 	}
 	for (unsigned int i = 0; i < rule->word_count; i++) {
-		pattern = keep_longer(reader, pattern, joint, "word ");
-		pattern = keep_longer(reader, pattern, "", rule->loose[i]);
+		pattern = cs_catalog_keep_longer(reader, pattern, joint, "word ");
+		pattern = cs_catalog_keep_longer(reader, pattern, "", rule->loose[i]);
 		joint = " | ";
 	}
 	return pattern;
@@ -587,7 +387,7 @@ start_row(struct cs_catalog_reader *reader, char *id)
 		.base = {.kind = CS_CATALOG_COLLECTIVE, .world = CS_RANK_UNKNOWN},
 	};
 	rule->origin = reader->texts->bytes;
-	rule->id = keep(reader, id);
+	rule->id = cs_catalog_keep(reader, id);
 	reader->rule = rule;
 	reader->layout = NULL;
 	reader->keys_seen = 0;
@@ -674,7 +474,7 @@ cs_catalog_parse(struct cs_catalog *catalog, const char *text, size_t length, co
 	if (reader.texts == NULL)
 		return -ENOMEM;
 	*reader.texts = (struct cs_text_block){.size = bytes};
-	(void)keep(&reader, origin);
+	(void)cs_catalog_keep(&reader, origin);
 	rc = read_text(&reader, text, length);
 	if (rc != 0) {
 		catalog->rule_count = reader.first_rule;

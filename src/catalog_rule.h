@@ -155,7 +155,8 @@ struct cs_catalog {
 	struct cs_text_block *texts; /* every string of the rows */
 };
 
-/* -- reading (catalog_parse.c, catalog_expression.c) ----------------------------------------------------- */
+/* -- reading (catalog_parse.c, catalog_text.c, catalog_template.c, catalog_expression.c)
+ * ----------------------------------------------------- */
 
 struct cs_text_block {
 	struct cs_text_block *next;
@@ -181,6 +182,20 @@ struct cs_catalog_reader {
 /* Writes "origin:LINE: reason" and returns -EINVAL. */
 int cs_catalog_complain(struct cs_catalog_reader *reader, unsigned int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* A copy of `text` that lives as long as the catalogue. */
+const char *cs_catalog_keep(struct cs_catalog_reader *reader, const char *text);
+/* `text`, `joint` and `more` as one string; in place when `text` was kept last. */
+const char *cs_catalog_keep_longer(
+	struct cs_catalog_reader *reader, const char *text, const char *joint, const char *more);
+/* The number of the value that is called `value`. 0 or -EINVAL (complained). */
+int cs_catalog_read_named(struct cs_catalog_reader *reader, const char *key, const char *value,
+	unsigned int count, const char *(*name_of)(unsigned int), uint8_t *result);
+
+/* catalog_template.c: each reads one value into reader->rule. 0 or -EINVAL (complained). */
+int cs_catalog_read_template(struct cs_catalog_reader *reader, const char *value);
+int cs_catalog_read_op_choices(struct cs_catalog_reader *reader, const char *value);
+int cs_catalog_read_fused(struct cs_catalog_reader *reader, const char *value);
 
 /* Each reads one value of a layout's key into reader->layout. 0 or -EINVAL (complained). */
 int cs_catalog_read_shape(struct cs_catalog_reader *reader, const char *value);
