@@ -19,6 +19,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,9 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define TURN_PERIOD_MS 100
+#define LOG_FILE_NAME  "exporter.log"
 
 enum exit_status { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -36,6 +40,7 @@ struct exporter {
 	struct cs_options options;
 	char directory[PATH_MAX];
 	bool read_only; /* the run directory */
+	bool has_log;   /* standard error is the log file there */
 	int lock_fd;
 	int signal_fd;
 	struct cs_listener listeners[CS_LISTEN_MAX];
@@ -86,6 +91,38 @@ take_lock(struct exporter *exporter, struct cs_error *error)
 		return 0;
 	exporter->lock_fd = cs_lock_take(exporter->directory, error);
 	return exporter->lock_fd < 0 ? exporter->lock_fd : 0;
+}
+
+/* A traced process starts us with nothing but /dev/null open. What we have to say (a port in use, above all)
+ * goes beside the segments then, where people look. Only the holder of the lock writes there. */
+static void
+keep_log(struct exporter *exporter)
+{
+	char path[PATH_MAX + sizeof(LOG_FILE_NAME) + 1];
+	struct stat target;
+	int fd;
+
+	if (!exporter->options.automatic || exporter->read_only || fstat(STDERR_FILENO, &target) < 0 ||
+		!S_ISCHR(target.st_mode) || target.st_rdev != makedev(1, 3))
+		return;
+	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, exporter->directory);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	exporter->has_log = dup2(fd, STDERR_FILENO) >= 0;
+	close(fd);
+}
+
+/* An empty log is no use to anybody. */
+static void
+drop_log(const struct exporter *exporter)
+{
+	char path[PATH_MAX + sizeof(LOG_FILE_NAME) + 1];
+	struct stat log;
+
+	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, exporter->directory);
+	if (exporter->has_log && fstat(STDERR_FILENO, &log) == 0 && log.st_size == 0)
+		unlink(path);
 }
 
 static int
@@ -165,8 +202,10 @@ start(struct exporter *exporter, struct cs_error *error)
 		result = open_directory(exporter, error);
 	if (result == 0)
 		result = take_lock(exporter, error);
-	if (result == 0)
+	if (result == 0) {
+		keep_log(exporter);
 		result = open_listeners(exporter, error);
+	}
 	if (result == 0)
 		result = open_ingest(exporter, error);
 	if (result < 0)
@@ -182,6 +221,7 @@ stop(struct exporter *exporter)
 	cs_ingest_destroy(exporter->ingest);
 	for (size_t i = 0; i < exporter->listener_count; i++)
 		cs_listener_close(&exporter->listeners[i]);
+	drop_log(exporter);
 	cs_lock_release(exporter->directory, exporter->lock_fd);
 	if (exporter->signal_fd >= 0)
 		close(exporter->signal_fd);

@@ -8,6 +8,7 @@ import gzip
 import http.client
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -381,6 +382,49 @@ class Http(Case):
         self.assertIn("%s:%d" % server.address, text)
         code, text = self.fails("--collscope.auto", f"--collscope.dir={self.directory}", "--web.listen-address=127.0.0.1:0")
         self.assertEqual((code, text), (0, ""))
+
+
+    def test_service_manager(self):
+        """READY=1 once it answers, STOPPING=1 before it goes, WATCHDOG=1 in between."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(self.directory + "/notify")
+            manager.settimeout(DEADLINE_S)
+            environment = {**os.environ, "NOTIFY_SOCKET": self.directory + "/notify", "WATCHDOG_USEC": "200000"}
+            process = subprocess.Popen([EXPORTER, f"--collscope.dir={self.directory}", "--web.listen-address=127.0.0.1:0", "--log.level=error"],
+                                       env=environment)
+            self.assertIn(b"READY=1", manager.recv(1000))
+            self.assertIn(b"WATCHDOG=1", manager.recv(1000))
+            process.terminate()
+            said = b""
+            while b"STOPPING=1" not in said:
+                said = manager.recv(1000)
+            self.assertEqual(process.wait(DEADLINE_S), 0)
+
+    def test_several_addresses(self):
+        server = self.exporter("--web.listen-address=127.0.0.1:0", "--log.format=json")
+        addresses = [json.loads(line)["address"] for line in server.output().splitlines() if "Listening" in line]
+        self.assertEqual(len(set(addresses)), 2)
+        for address in addresses:
+            connection = http.client.HTTPConnection(address, timeout=DEADLINE_S)
+            connection.request("GET", "/-/healthy")
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+
+    def test_log_of_a_silent_start(self):
+        """Started with nothing but /dev/null, it says beside the segments why it cannot serve; a good start leaves no file."""
+        log = pathlib.Path(self.directory) / "exporter.log"
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            done = subprocess.run([EXPORTER, "--collscope.auto", f"--collscope.dir={self.directory}", f"--web.listen-address={address}"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(address, log.read_text())
+        done = subprocess.run([EXPORTER, "--collscope.auto", "--collscope.linger=1ms", f"--collscope.dir={self.directory}",
+                               "--web.listen-address=127.0.0.1:0"], stderr=subprocess.DEVNULL, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
 
 
 class Processes(Case):
