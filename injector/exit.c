@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Best effort at exit: no new CUPTI call begins, one that is under way gets a moment to end, the state says
- * EXITED. CUPTI is not touched from here: the driver may be half gone. What was delivered is in the segment
- * already; a process that is killed never comes here at all, and nothing is missing then either.
+ * Best effort at exit. The worker is asked to hand over once more what is complete; then no new CUPTI call
+ * begins, one that is under way gets a moment to end, and the state says EXITED. This thread never touches
+ * CUPTI: should the driver be half gone already and a call hang, it is the worker that hangs, and the process
+ * goes on to end. A process that is killed never comes here; what was delivered before is in the segment all
+ * the same.
  */
 #include "clock.h"
 #include "instance.h"
@@ -19,6 +21,10 @@ say_goodbye(void)
 
 	if (atomic_load(&instance->dead))
 		return;
+	if (cs_instance_wake())
+		while (atomic_load(&instance->leaving) == CS_LEAVING_ASKED &&
+			cs_clock_monotonic_ns() < give_up_ns)
+			usleep(1000);
 	atomic_store(&instance->exiting, true);
 	while (atomic_load(&instance->cupti_calls) != 0 && cs_clock_monotonic_ns() < give_up_ns)
 		usleep(1000);

@@ -8,10 +8,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #define REASON_RING_SLOTS 1024U
 
@@ -167,4 +171,25 @@ void
 cs_instance_leave_cupti(void)
 {
 	atomic_fetch_sub(&instance.cupti_calls, 1);
+}
+
+void
+cs_instance_sleep(uint64_t sleep_ns)
+{
+	struct timespec pause = {
+		.tv_sec = (time_t)(sleep_ns / CS_NS_PER_S), .tv_nsec = (long)(sleep_ns % CS_NS_PER_S)};
+
+	/* Relative, so on CLOCK_MONOTONIC. */
+	syscall(SYS_futex, &instance.leaving, FUTEX_WAIT_PRIVATE, CS_LEAVING_NOT, &pause, NULL, 0);
+}
+
+bool
+cs_instance_wake(void)
+{
+	uint32_t expected = CS_LEAVING_NOT;
+
+	if (!atomic_compare_exchange_strong(&instance.leaving, &expected, CS_LEAVING_ASKED))
+		return false;
+	syscall(SYS_futex, &instance.leaving, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return true;
 }

@@ -28,12 +28,21 @@ struct cs_instance {
 	_Atomic bool dead;
 	_Atomic bool dormant;
 	_Atomic bool exiting;
+	_Atomic uint32_t leaving;     /* enum cs_leaving; a futex that the worker sleeps on */
 	_Atomic uint32_t cupti_calls; /* of ours, under way: what the exit handler waits for */
 	_Atomic bool traced;          /* an activity kind has been on: cuptiFinalize is out of the question */
 	_Atomic bool callbacks_registered;
 	_Atomic uint64_t first_context_ns; /* CLOCK_REALTIME, 0 none yet */
 	uint64_t device_bytes;             /* cap of CUPTI's buffers per context */
 	_Atomic(struct cs_segment_writer *) writer;
+};
+
+/* Between the exit handler and the worker: hand over what is complete, once more. */
+enum cs_leaving {
+	CS_LEAVING_NO_WORKER = 0,
+	CS_LEAVING_NOT = 1, /* the worker runs */
+	CS_LEAVING_ASKED = 2,
+	CS_LEAVING_DONE = 3
 };
 
 struct cs_instance *cs_instance_get(void);
@@ -62,6 +71,11 @@ void cs_instance_set_state(enum cs_state state, const char *reason);
 bool cs_instance_enter_cupti(void);
 void cs_instance_leave_cupti(void);
 #define CS_INSTANCE_EXIT_WAIT_MS 200U
+
+/* The worker's sleep, which cs_instance_wake ends early. At most `sleep_ns`. */
+void cs_instance_sleep(uint64_t sleep_ns);
+/* Exit handler: asks the worker for a last flush. false: there is no worker. */
+bool cs_instance_wake(void);
 
 /* start.c: what InitializeInjection does. Never fails; at most once per process. */
 void cs_instance_start(void);

@@ -62,7 +62,7 @@ struct cs_moved_node {
  * on their way (0.1 s, 1 s at worst on an H200), and at exit a server destroys all its graphs at once. Ids
  * are never given twice, so what is kept too long harms nobody.
  */
-#define CS_RETIRED_NODES 32768U
+#define CS_RETIRED_NODES 28672U
 
 /* Version of CUPTI since which changes of nodes are events. */
 #define CS_VERSION_NODE_EVENTS 130000U

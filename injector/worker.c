@@ -528,7 +528,6 @@ sleep_until_next(const struct worker *w, uint64_t look_ns)
 	uint64_t now_ns = cs_clock_realtime_ns();
 	uint64_t monotonic_ns = cs_clock_monotonic_ns();
 	uint64_t sleep_ns = CS_WORKER_TURN_MS * CS_NS_PER_MS;
-	struct timespec pause;
 
 	if (look_ns > now_ns && look_ns - now_ns < sleep_ns)
 		sleep_ns = look_ns - now_ns;
@@ -537,9 +536,18 @@ sleep_until_next(const struct worker *w, uint64_t look_ns)
 	if (cs_tracing_depth() != CS_DEPTH_OFF && w->next_flush_ns > monotonic_ns &&
 		w->next_flush_ns - monotonic_ns < sleep_ns)
 		sleep_ns = w->next_flush_ns - monotonic_ns;
-	pause = (struct timespec){
-		.tv_sec = (time_t)(sleep_ns / CS_NS_PER_S), .tv_nsec = (long)(sleep_ns % CS_NS_PER_S)};
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	cs_instance_sleep(sleep_ns);
+}
+
+/* The process is about to exit: what is complete but not full would be lost with it. */
+static void
+leave_when_asked(struct worker *w)
+{
+	if (atomic_load(&w->instance->leaving) != CS_LEAVING_ASKED)
+		return;
+	w->next_flush_ns = 0;
+	flush_when_due(w);
+	atomic_store(&w->instance->leaving, CS_LEAVING_DONE);
 }
 
 static void
@@ -552,6 +560,7 @@ turn(struct worker *w)
 	name_devices(w);
 	answer_requests(w);
 	follow_schedule(w, &plan);
+	leave_when_asked(w);
 	flush_when_due(w);
 	judge(w);
 	if (w->monotonic_ns >= w->next_second_ns) {
@@ -576,6 +585,8 @@ run(void *argument)
 	cs_exporter_spawn(&w->instance->settings, w->instance->directory);
 	while (cs_instance_active())
 		turn(w);
+	/* Nobody answers the exit handler any more. */
+	atomic_store(&w->instance->leaving, CS_LEAVING_NO_WORKER);
 	return NULL;
 }
 
@@ -588,6 +599,7 @@ cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 	pthread_t thread;
 	int error;
 
+	atomic_store(&instance->leaving, CS_LEAVING_NOT);
 	worker.instance = instance;
 	worker.writer = writer;
 	worker.status = cs_segment_writer_status(writer);

@@ -10,7 +10,9 @@
 
 #include "instance.h"
 
-#define CS_WORKER_STACK_BYTES (256U * 1024U)
+/* CUPTI patches every loaded module when kernel records are switched on, on the calling thread's stack: 256
+ * KiB overflowed on an H200 with CUPTI 13.0. Address space; what is touched stays far below. */
+#define CS_WORKER_STACK_BYTES (2U * 1024U * 1024U)
 /* Longest sleep: how late a request is answered, and how old a heartbeat gets. */
 #define CS_WORKER_TURN_MS 100U
 

@@ -10,6 +10,7 @@
  */
 #include "driver.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,31 @@ parse_parameter(struct cs_fake_function *function, char *text)
 	return true;
 }
 
+struct kept_name {
+	struct kept_name *next;
+	char text[];
+};
+
+/* Names outlive their modules, as those in CUPTI's records do; equal ones are one. NULL: no memory. */
+static char *
+keep_name(const char *text)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct kept_name *names;
+	struct kept_name *name;
+
+	pthread_mutex_lock(&lock);
+	for (name = names; name && strcmp(name->text, text) != 0; name = name->next)
+		;
+	if (!name && (name = malloc(sizeof(*name) + strlen(text) + 1))) {
+		strcpy(name->text, text);
+		name->next = names;
+		names = name;
+	}
+	pthread_mutex_unlock(&lock);
+	return name ? name->text : NULL;
+}
+
 static struct cs_fake_function *
 parse_kernel(char *line)
 {
@@ -90,7 +116,7 @@ parse_kernel(char *line)
 	function = calloc(1, sizeof(*function));
 	if (!function)
 		return NULL;
-	function->name = strdup(word);
+	function->name = keep_name(word);
 	function->duration_ns = FAKE_KERNEL_NS;
 	while ((word = strtok_r(NULL, " \t", &rest))) {
 		if (strcmp(word, "params") == 0) {
@@ -99,7 +125,6 @@ parse_kernel(char *line)
 			   (word = strtok_r(NULL, " \t", &rest))) {
 			function->duration_ns = strtoull(word, NULL, 10);
 		} else if (!in_params || !parse_parameter(function, word)) {
-			free(function->name);
 			free(function);
 			return NULL;
 		}
@@ -114,7 +139,6 @@ module_free(struct cs_fake_module *module)
 
 	while ((function = module->functions)) {
 		module->functions = function->next;
-		free(function->name);
 		free(function);
 	}
 	free(module);
