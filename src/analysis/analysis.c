@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of record time, released at once from all sources. */
+#define SLICE_NS 20000000ULL
+/* No record is so far ahead of its reader's clock. */
+#define FUTURE_NS 60000000000ULL
+
 int
 cs_analysis_new(const struct cs_analysis_options *options, const struct cs_analysis_sink *sink,
 	struct cs_analysis **analysis, char *complaint, size_t complaint_bytes)
@@ -173,16 +178,103 @@ release(struct cs_source *source, uint64_t until_ns)
 }
 
 static void
-settle(struct cs_analysis *analysis, bool force)
+deliver_all(struct cs_analysis *analysis)
 {
-	if (analysis->waiting_items > CS_WAITING_ITEMS_MAX)
-		force = true;
-	for (struct cs_group *group = analysis->groups; group; group = group->next)
-		cs_group_resolve(group, force);
 	for (uint32_t i = 0; i < analysis->source_count; i++) {
 		if (analysis->sources[i])
 			cs_source_deliver(analysis->sources[i]);
 	}
+}
+
+static void
+settle(struct cs_analysis *analysis, bool force)
+{
+	for (struct cs_group *group = analysis->groups; group; group = group->next)
+		cs_group_resolve(group, force);
+	deliver_all(analysis);
+}
+
+static void
+force_lanes(struct cs_source *source)
+{
+	for (uint32_t i = 0; source && i < CS_GPUS_MAX; i++) {
+		if (source->lanes[i])
+			cs_lane_force(source->lanes[i]);
+	}
+}
+
+/* Too many collectives wait for their peers or for something beside them to end: they leave with what is
+ * known. */
+static void
+relieve_items(struct cs_analysis *analysis)
+{
+	if (analysis->waiting_items <= CS_WAITING_ITEMS_MAX)
+		return;
+	settle(analysis, true);
+	if (analysis->waiting_items <= CS_WAITING_ITEMS_MAX)
+		return;
+	for (uint32_t i = 0; i < analysis->source_count; i++)
+		force_lanes(analysis->sources[i]);
+	settle(analysis, true);
+}
+
+static uint64_t
+find_oldest(const struct cs_analysis *analysis)
+{
+	uint64_t oldest_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		uint64_t at_ns = analysis->sources[i] ? cs_reorder_oldest_ns(&analysis->sources[i]->reorder)
+						      : UINT64_MAX;
+
+		if (at_ns < oldest_ns)
+			oldest_ns = at_ns;
+	}
+	return oldest_ns;
+}
+
+static uint64_t
+find_newest(const struct cs_analysis *analysis)
+{
+	uint64_t newest_ns = 0;
+
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i] && analysis->sources[i]->newest_ns > newest_ns)
+			newest_ns = analysis->sources[i]->newest_ns;
+	}
+	return newest_ns;
+}
+
+static void
+release_all(struct cs_analysis *analysis, uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			release(analysis->sources[i], until_ns);
+	}
+}
+
+/* All sources side by side, so that steps find their peers soon and little waits. */
+static void
+release_in_slices(struct cs_analysis *analysis, uint64_t until_ns)
+{
+	uint64_t at_ns = find_oldest(analysis);
+	uint64_t last_ns = find_newest(analysis);
+
+	if (last_ns > until_ns)
+		last_ns = until_ns;
+	while (at_ns < last_ns && last_ns - at_ns > SLICE_NS) {
+		uint64_t next_ns;
+
+		release_all(analysis, at_ns + SLICE_NS);
+		settle(analysis, false);
+		relieve_items(analysis);
+		next_ns = find_oldest(analysis);
+		at_ns = next_ns > at_ns + SLICE_NS ? next_ns : at_ns + SLICE_NS;
+		if (next_ns == UINT64_MAX)
+			break;
+	}
+	release_all(analysis, until_ns);
 }
 
 /* Too many wait: the oldest bucket of all leaves. */
@@ -241,7 +333,8 @@ take(struct cs_source *source, const struct cs_record *record)
 {
 	struct cs_analysis *analysis = source->analysis;
 
-	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX) {
+	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX ||
+		(analysis->now_ns && record->start_ns > analysis->now_ns + FUTURE_NS)) {
 		analysis->counts.dropped++;
 		return 0;
 	}
@@ -285,8 +378,7 @@ cs_analysis_ingest(struct cs_analysis *analysis, uint32_t id, const struct cs_re
 	}
 	if (analysis->pending > analysis->pending_max)
 		relieve(analysis);
-	if (analysis->waiting_items > CS_WAITING_ITEMS_MAX)
-		settle(analysis, true);
+	relieve_items(analysis);
 	return result;
 }
 
@@ -297,21 +389,25 @@ cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns)
 		analysis->now_ns = now_ns;
 	if (analysis->now_ns < analysis->horizon_ns)
 		return;
-	for (uint32_t i = 0; i < analysis->source_count; i++) {
-		if (analysis->sources[i])
-			release(analysis->sources[i], analysis->now_ns - analysis->horizon_ns);
-	}
+	release_in_slices(analysis, analysis->now_ns - analysis->horizon_ns);
 	settle(analysis, false);
 }
 
 void
 cs_analysis_drain(struct cs_analysis *analysis)
 {
-	for (uint32_t i = 0; i < analysis->source_count; i++) {
-		if (analysis->sources[i])
-			release(analysis->sources[i], UINT64_MAX);
-	}
+	release_in_slices(analysis, UINT64_MAX);
 	settle(analysis, true);
+}
+
+static bool
+has_member_of(const struct cs_group *group, const struct cs_source *source)
+{
+	for (uint32_t i = 0; i < group->member_count; i++) {
+		if (group->members[i]->lane->source == source)
+			return true;
+	}
+	return false;
 }
 
 void
@@ -322,7 +418,9 @@ cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id)
 	if (!source)
 		return;
 	release(source, UINT64_MAX);
-	settle(analysis, true);
+	for (struct cs_group *group = analysis->groups; group; group = group->next)
+		cs_group_resolve(group, has_member_of(group, source));
+	deliver_all(analysis);
 	for (uint32_t i = 0; i < CS_GPUS_MAX; i++) {
 		if (source->lanes[i])
 			cs_group_leave(analysis, source->lanes[i]);

@@ -94,6 +94,7 @@ struct cs_step {
 	const struct cs_collective *items; /* `collectives` of them in start order (light: NULL) */
 	uint64_t launch_end_ns; /* end of its last graph launch, 0 eager. To compare deep steps with light
 				   ones: eager work that follows a graph is seen in deep windows only */
+	bool part;              /* of a launch that was cut into several steps: no light step is like it */
 	bool complete; /* false: a window's edge or lost records may have cut it; handed out only when
 			  asked for (cs_analysis_options.incomplete_steps) */
 };

@@ -83,6 +83,7 @@ deliver(struct cs_source *source, struct cs_unit *unit)
 	bool handed_out = false;
 
 	step->rank = unit->lane->rank;
+	step->part = unit->split;
 	if (unit->kind != CS_UNIT_LATE) {
 		step->complete = is_whole(unit);
 		if (step->complete)
@@ -99,7 +100,7 @@ deliver(struct cs_source *source, struct cs_unit *unit)
 		analysis->sink.step(analysis->sink.context, step);
 	for (uint32_t i = 0; analysis->sink.collective && i < step->collectives; i++)
 		analysis->sink.collective(analysis->sink.context, &unit->items[i]);
-	analysis->waiting_items -= unit->kind == CS_UNIT_LATE ? 1 : step->collectives + 1;
+	analysis->waiting_items -= step->collectives;
 	cs_unit_give(unit);
 }
 

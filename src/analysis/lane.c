@@ -329,7 +329,6 @@ cs_lane_take_late(struct cs_lane *lane, const struct cs_record *record)
 	unit->closed = true;
 	unit->extra[item].blind = true;
 	cs_unit_list_append(&lane->steps, unit);
-	lane->source->analysis->waiting_items++;
 	return 0;
 }
 
@@ -350,4 +349,21 @@ cs_lane_advance(struct cs_lane *lane, uint64_t frontier_ns)
 			close_unit(lane, unit);
 	}
 	cs_lane_form(lane, frontier_ns);
+}
+
+void
+cs_lane_force(struct cs_lane *lane)
+{
+	for (size_t i = 0; i < lane->sweep.count; i++) {
+		struct cs_active *active = &lane->sweep.active[i];
+
+		if (!active->unit)
+			continue;
+		active->unit->extra[active->item].blind = true;
+		active->unit->open_items--;
+		active->unit = NULL;
+	}
+	for (struct cs_unit *unit = lane->units.first; unit; unit = unit->next)
+		close_unit(lane, unit);
+	cs_lane_form(lane, lane->watermark_ns);
 }

@@ -80,7 +80,7 @@ gather_facts(const struct cs_unit *unit, const struct cs_label *largest, struct 
 		.before = cs_dictionary_borrow_name(source->dictionary, unit->name_after),
 		.collectives = unit->step.collectives,
 		.launches = unit->step.launches,
-		.graph = unit->step.graph_id != 0,
+		.graph = unit->kind != CS_UNIT_EAGER,
 		.bytes = largest ? largest->bytes : CS_BYTES_UNKNOWN,
 		.count = largest ? largest->count : 0,
 	};

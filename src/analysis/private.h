@@ -36,7 +36,7 @@
 #define CS_PARTS_MAX      4U
 #define CS_MEMBERS_MAX    64U
 #define CS_SPARE_UNITS    256U
-/* Collectives of formed steps that may wait for their peers, all lanes together; about 15 MiB. */
+/* Collectives that may wait for their peers or for what is beside them, all lanes together; about 15 MiB. */
 #define CS_WAITING_ITEMS_MAX 65536U
 
 struct cs_catalog;
@@ -237,7 +237,7 @@ struct cs_analysis {
 	uint64_t now_ns; /* latest cs_analysis_advance */
 	size_t pending;  /* records in all waiting rooms */
 	size_t pending_max;
-	size_t waiting_items; /* collectives of formed steps */
+	size_t waiting_items; /* collectives in units */
 	bool incomplete_steps;
 	struct cs_analysis_counts counts;
 	struct cs_source **sources; /* by id; NULL where removed */
@@ -275,6 +275,8 @@ int cs_lane_take(struct cs_lane *lane, const struct cs_record *record);
 int cs_lane_take_late(struct cs_lane *lane, const struct cs_record *record);
 /* No record that starts before frontier_ns will come. UINT64_MAX: no record at all. */
 void cs_lane_advance(struct cs_lane *lane, uint64_t frontier_ns);
+/* Nothing is waited for any more: what is open is closed, its overlap unknown. */
+void cs_lane_force(struct cs_lane *lane);
 
 /* step.c: from units to steps. */
 void cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns);

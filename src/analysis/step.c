@@ -116,7 +116,6 @@ append_to_run(struct cs_lane *lane, struct cs_unit *unit)
 static void
 put_step(struct cs_lane *lane, struct cs_unit *unit)
 {
-	lane->source->analysis->waiting_items += unit->step.collectives + 1;
 	cs_unit_list_append(&lane->steps, unit);
 	cs_group_enter(unit);
 }

@@ -121,6 +121,7 @@ cs_unit_add_item(struct cs_unit *unit, const struct cs_record *record, struct cs
 	};
 	unit->extra[index] = (struct cs_item_extra){.member = member, .sequence = record->sequence};
 	unit->step.collectives++;
+	unit->lane->source->analysis->waiting_items++;
 	if (record->end_ns > unit->step.end_ns)
 		unit->step.end_ns = record->end_ns;
 	return (int)index;

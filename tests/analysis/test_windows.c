@@ -257,6 +257,34 @@ test_bounded(void **state)
 	scene_close(&scene);
 }
 
+/* A collective that claims to run for an hour holds everything behind it back, until too much waits. */
+static void
+test_endless(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+	uint64_t at_ns = MS;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	scene_collective(&scene, 0, label, 9, 0, 3600000 * MS);
+	for (unsigned int i = 0; i < 100; i++) {
+		for (unsigned int k = 0; k < 100; k++)
+			at_ns = scene_graph(&scene, 0, TARGET_ID, label, 20, at_ns, 30 * US, 20 * US) +
+				300 * US;
+		scene_advance(&scene, at_ns + 2000 * MS);
+	}
+	assert_true(scene.collective_count >= 200000 - 65536 - 2000);
+	assert_int_equal(scene.collectives[0].exposed_ns, CS_NS_UNKNOWN);
+	scene_play(&scene);
+	assert_int_equal(scene.collective_count, 200001);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.late_records, 0);
+	assert_int_equal(counts.dropped, 0);
+	scene_close(&scene);
+}
+
 /* Contents that no writer writes are counted and change nothing. */
 static void
 test_nonsense(void **state)
@@ -299,6 +327,7 @@ main(void)
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_horizon),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_nonsense),
 	};
 
