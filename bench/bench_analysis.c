@@ -4,12 +4,15 @@
  * all-reduce after each attention and each MLP, compute before each of them, and a copy to the host per step
  * on a second stream. Fed as the exporter does: each rank in turn, 100 ms of records, then advance.
  *
- * bench_analysis [STEPS]: prints records/s, and the share of the steps that came out and were matched.
+ * bench_analysis [STEPS [contended]]: prints records/s, and the share of the steps that came out and were
+ * matched. With "contended" a second stream's kernels run beside each all-reduce, so that every interval has
+ * company.
  */
 #include "analysis/analysis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define RANKS      8U
@@ -25,6 +28,7 @@ struct stream {
 };
 
 static uint64_t steps_out, collectives_out;
+static bool contended;
 
 static void
 take_step(void *context, const struct cs_step *step)
@@ -74,6 +78,13 @@ put_launch(struct stream *stream, uint64_t at_ns, uint32_t number, uint32_t grap
 		record.end_ns = record.start_ns + REDUCE_NS;
 		record.value = 114688;
 		put(stream, &record);
+		if (contended) {
+			struct cs_record beside = {.type = CS_RECORD_BUSY, .ref = 3, .stream_id = 11};
+
+			beside.start_ns = record.start_ns + 5000;
+			beside.end_ns = record.end_ns + 20000;
+			put(stream, &beside);
+		}
 		at_ns = record.end_ns + 1000;
 	}
 	return at_ns;
@@ -146,6 +157,7 @@ main(int argc, char **argv)
 	size_t records = 0, left = 1;
 	double start;
 
+	contended = argc > 2 && strcmp(argv[2], "contended") == 0;
 	if (cs_analysis_new(NULL, &sink, &analysis, NULL, 0))
 		return 1;
 	for (unsigned int i = 0; i < RANKS; i++) {

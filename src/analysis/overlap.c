@@ -201,12 +201,20 @@ cs_sweep_add(struct cs_sweep *sweep, const struct cs_record *record, struct cs_u
 	cs_sweep_advance(sweep, record->start_ns);
 	if (record->end_ns <= sweep->now_ns)
 		return 0;
+	if (sweep->count == CS_ACTIVE_MAX) {
+		if (unit)
+			unit->extra[item].blind = true;
+		return -ENOMEM;
+	}
 	if (sweep->count == sweep->capacity) {
 		size_t capacity = sweep->capacity ? 2 * sweep->capacity : 16;
 		struct cs_active *grown = reallocarray(sweep->active, capacity, sizeof(*grown));
 
-		if (!grown)
+		if (!grown) {
+			if (unit)
+				unit->extra[item].blind = true;
 			return -ENOMEM;
+		}
 		sweep->active = grown;
 		sweep->capacity = capacity;
 	}

@@ -18,6 +18,9 @@
 
 #include "private.h"
 
+/* A GPU has at most 128 hardware queues; more at once is no GPU's doing. */
+#define CS_ACTIVE_MAX 1024U
+
 /* The record starts at or after everything added so far. `unit` and `item` of a collective, else NULL. 0 or
  * -ENOMEM (what is beside it is then not complete; the caller counts it). */
 int cs_sweep_add(struct cs_sweep *sweep, const struct cs_record *record, struct cs_unit *unit, uint32_t item);

@@ -363,6 +363,71 @@ test_partial_window(void **state)
 	scene_close(&scene);
 }
 
+/* A rank's process is gone, nobody has removed it, time goes on: the others are matched without it. */
+static void
+test_rank_stops(void **state)
+{
+	struct step_plan plan = {.late_ns = {[0] = 20 * US}};
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_group(&scene, 4, &plan);
+	for (unsigned int i = 0; i < 60; i++) {
+		plan.ranks = i < 20 ? 4 : 3;
+		at_ns = put_step(&scene, &plan, at_ns) + MS;
+	}
+	scene_play_live(&scene, 100 * MS);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.matched_collectives, (20 * 4 + 40 * 3) * TARGET);
+	assert_int_equal(counts.partial_collectives, 40 * 3 * TARGET);
+	for (size_t i = 0; i < scene.collective_count; i++)
+		assert_int_equal(scene.collectives[i].wait_ns, scene.collectives[i].source ? 20 * US : 0);
+	scene_close(&scene);
+}
+
+/* 400 random groups: sizes, lengths of steps, who is late by how much, clocks. Every wait and every transfer
+ * is exact, since the ends are. */
+static void
+test_random_groups(void **state)
+{
+	(void)state;
+	for (unsigned int scenario = 0; scenario < 400; scenario++) {
+		struct step_plan plan = {.ranks = 0};
+		uint64_t late_ns[8][SCENE_RANKS_MAX], last_ns[8];
+		struct scene scene;
+		uint64_t at_ns = 0;
+
+		open_group(&scene, 2 + (unsigned int)(jitter(3) + 3), &plan);
+		for (unsigned int i = 0; i < plan.ranks; i++)
+			scene.ranks[i].clock_ns = jitter(50 * US);
+		plan.collectives = 12 + (uint32_t)(jitter(8) + 8);
+		for (unsigned int step = 0; step < 8; step++) {
+			last_ns[step] = 0;
+			for (unsigned int i = 0; i < plan.ranks; i++) {
+				late_ns[step][i] = plan.late_ns[i] =
+					(uint64_t)(jitter(50 * US) + 50 * (int64_t)US);
+				last_ns[step] =
+					late_ns[step][i] > last_ns[step] ? late_ns[step][i] : last_ns[step];
+			}
+			at_ns = put_step(&scene, &plan, at_ns) + 400 * US;
+		}
+		scene_play(&scene);
+		assert_int_equal(scene.collective_count, 8 * plan.ranks * plan.collectives);
+		for (size_t i = 0; i < scene.collective_count; i++) {
+			const struct cs_collective *item = &scene.collectives[i];
+
+			assert_in_range(item->step, 1, 8);
+			assert_int_equal(item->matched_ranks, plan.ranks);
+			assert_int_equal(item->transfer_ns, TRANSFER_NS);
+			assert_int_equal(item->wait_ns,
+				last_ns[item->step - 1] - late_ns[item->step - 1][item->source]);
+		}
+		scene_close(&scene);
+	}
+}
+
 /* The same collective twice 60 us apart on both ranks, one record lost on each: ends are near enough to be
  * taken for each other, but the communicator's own numbers say that they are not. */
 static void
@@ -468,6 +533,8 @@ main(void)
 		cmocka_unit_test(test_two_communicators),
 		cmocka_unit_test(test_missing_ranks),
 		cmocka_unit_test(test_partial_window),
+		cmocka_unit_test(test_rank_stops),
+		cmocka_unit_test(test_random_groups),
 		cmocka_unit_test(test_sequence_numbers),
 		cmocka_unit_test(test_broadcast),
 		cmocka_unit_test(test_short_steps),

@@ -285,6 +285,27 @@ test_endless(void **state)
 	scene_close(&scene);
 }
 
+/* More intervals open at once than any GPU has: the rest is told without overlap and counted. */
+static void
+test_too_many_open(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	for (unsigned int i = 0; i < 3000; i++)
+		scene_busy(&scene, 0, CS_BUSY_COMPUTE, 0, 1000 + i, i, 10 * MS);
+	scene_collective(&scene, 0, label, 7, MS, 2 * MS);
+	scene_play(&scene);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_true(counts.dropped > 1900 && counts.dropped < 2100);
+	assert_int_equal(scene.collective_count, 1);
+	assert_int_equal(scene.collectives[0].exposed_ns, CS_NS_UNKNOWN);
+	scene_close(&scene);
+}
+
 /* Contents that no writer writes are counted and change nothing. */
 static void
 test_nonsense(void **state)
@@ -328,6 +349,7 @@ main(void)
 		cmocka_unit_test(test_horizon),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_too_many_open),
 		cmocka_unit_test(test_nonsense),
 	};
 
