@@ -19,7 +19,7 @@
 #include "pair.h"
 #include "segment_writer.h"
 
-#define CS_FUNCTION_CACHE_SLOTS   16384U
+#define CS_FUNCTION_CACHE_SLOTS   8192U
 #define CS_FUNCTION_CACHE_WAYS    4U   /* one cache line */
 #define CS_FUNCTIONS_MAX          256U /* collective kernels, of all modules ever loaded */
 #define CS_FUNCTION_PARAMETER_MAX 64U

@@ -10,7 +10,7 @@ bucket_start(uint64_t node_id)
 }
 
 void
-cs_history_put(struct cs_history *history, uint64_t node_id, uint32_t until, uint64_t filed)
+cs_history_put(struct cs_history *history, uint64_t node_id, uint32_t since, uint32_t until, uint64_t filed)
 {
 	struct cs_history_entry *bucket = &history->slots[bucket_start(node_id)];
 
@@ -22,7 +22,7 @@ cs_history_put(struct cs_history *history, uint64_t node_id, uint32_t until, uin
 		for (unsigned int i = 0; i < CS_HISTORY_WAYS; i++) {
 			uint64_t key = atomic_load_explicit(&bucket[i].pair.key, memory_order_relaxed);
 			uint32_t age = until -
-				       (uint32_t)atomic_load_explicit(&bucket[i].until, memory_order_relaxed);
+				       (uint32_t)atomic_load_explicit(&bucket[i].calls, memory_order_relaxed);
 
 			if (key == CS_PAIR_BUSY)
 				continue;
@@ -36,7 +36,7 @@ cs_history_put(struct cs_history *history, uint64_t node_id, uint32_t until, uin
 		}
 		if (!oldest || !cs_pair_claim(&oldest->pair, oldest_key))
 			continue;
-		atomic_store_explicit(&oldest->until, until, memory_order_release);
+		atomic_store_explicit(&oldest->calls, (uint64_t)since << 32 | until, memory_order_release);
 		cs_pair_publish(&oldest->pair, node_id, filed);
 		return;
 	}
@@ -46,24 +46,24 @@ bool
 cs_history_find(const struct cs_history *history, uint64_t node_id, uint32_t correlation_id, uint64_t *filed)
 {
 	const struct cs_history_entry *bucket = &history->slots[bucket_start(node_id)];
-	uint32_t best = 0;
-	bool found = false;
 
-	/* Of the changes after the call, the first. */
 	for (unsigned int i = 0; i < CS_HISTORY_WAYS; i++) {
-		uint64_t value;
-		uint32_t until;
+		uint64_t calls, value;
+		uint32_t since;
 
 		if (atomic_load_explicit(&bucket[i].pair.key, memory_order_acquire) != node_id)
 			continue;
-		until = (uint32_t)atomic_load_explicit(&bucket[i].until, memory_order_acquire);
-		if (!cs_pair_read(&bucket[i].pair, node_id, &value) || !cs_call_before(correlation_id, until))
+		calls = atomic_load_explicit(&bucket[i].calls, memory_order_acquire);
+		since = (uint32_t)(calls >> 32);
+		if (!cs_call_before(correlation_id, (uint32_t)calls) ||
+			(since != 0 && cs_call_before(correlation_id, since)))
 			continue;
-		if (found && !cs_call_before(until, best))
+		/* The same node's next change may have taken the slot in between. */
+		if (!cs_pair_read(&bucket[i].pair, node_id, &value) ||
+			atomic_load_explicit(&bucket[i].calls, memory_order_acquire) != calls)
 			continue;
-		best = until;
 		*filed = value;
-		found = true;
+		return true;
 	}
-	return found;
+	return false;
 }

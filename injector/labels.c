@@ -209,3 +209,23 @@ cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed)
 	else if (result == -ENOSPC)
 		atomic_fetch_add_explicit(&labels->ledger_full, 1, memory_order_relaxed);
 }
+
+void
+cs_labels_change_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed, uint32_t correlation_id)
+{
+	uint64_t before = 0;
+
+	if (!cs_ledger_find(labels->ledger, node_id, &before))
+		before = 0;
+	if (filed == 0) {
+		if (before == 0 || (before & CS_FILED_EMPTY))
+			return;
+		filed = CS_FILED | CS_FILED_EMPTY;
+	} else if ((before & CS_FILED_EMPTY) == 0 && ((before ^ filed) & CS_FILED_COPIED) == 0) {
+		return; /* other addresses, the same label */
+	}
+	cs_history_put(&labels->history, node_id, before & CS_FILED_CHANGED ? cs_filed_call(before) : 0,
+		correlation_id, before);
+	cs_labels_file_node(labels, node_id,
+		(filed & ~CS_FILED_SEQUENCE) | CS_FILED_CHANGED | (uint64_t)correlation_id << 32);
+}

@@ -10,7 +10,7 @@
  * the executable's graph, where they get other ids, without an event; the node's handle stays the same.
  * - Update of an executable: UPDATED with both nodes, the source graph's and the executable's, then
  * SET_PARAMS. Parameters set on an executable's node: SET_PARAMS inside the call.
- * - Destroy: DESTROY for every node, also those of executables.
+ * - Destroy: DESTROY for every node, also those of executables. Ids are not used again.
  */
 #include "labels_private.h"
 
@@ -81,7 +81,7 @@ cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call)
 		id = call->root_graph != 0 && slot->epoch == call->epoch ? node_id(labels, slot->node) : 0;
 		if (id != 0 && graph_of(id) == call->root_graph &&
 			cs_ledger_find(labels->ledger, slot->id, &filed)) {
-			cs_labels_file_node(labels, id, filed & ~CS_FILED_ORDINAL);
+			cs_labels_file_node(labels, id, filed & CS_FILED_COPIED);
 			cs_labels_file_node(labels, slot->id, 0);
 		}
 		call->moved_count--;
@@ -126,7 +126,7 @@ node_cloned(struct cs_labels *labels, const CUpti_GraphData *data)
 	id = node_id(labels, data->node);
 	if (id == 0)
 		return;
-	filed &= ~CS_FILED_ORDINAL;
+	filed &= CS_FILED_COPIED;
 	if ((uint32_t)id == (uint32_t)original)
 		filed |= CS_FILED_ORDINAL;
 	cs_labels_file_node(labels, id, filed);
@@ -157,13 +157,12 @@ node_updated(struct cs_labels *labels, const CUpti_GraphData *data)
 		exec_id(labels, data->graphExec), node_id(labels, data->originalNode), &source);
 	uint64_t filed = 0;
 
-	if (call)
-		call->node_seen = true;
-	if (target == 0 || source == 0)
+	if (!call || target == 0 || source == 0)
 		return;
+	call->node_seen = true;
 	if (!cs_ledger_find(labels->ledger, source, &filed))
 		filed = 0;
-	cs_labels_file_node(labels, target, filed & ~CS_FILED_ORDINAL);
+	cs_labels_change_node(labels, target, filed & CS_FILED_COPIED, call->correlation_id);
 }
 
 static void
@@ -180,7 +179,7 @@ node_set_params(struct cs_labels *labels, const CUpti_GraphData *data)
 	if (target == 0)
 		return;
 	call->node_seen = true;
-	cs_labels_file_node(labels, target, call->filed);
+	cs_labels_change_node(labels, target, call->filed & CS_FILED_COPIED, call->correlation_id);
 }
 
 static void
@@ -252,13 +251,15 @@ cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 /* From now on nobody believes the labels of this executable: before CUDA 13.0 CUPTI does not say which of its
  * nodes was changed. */
 static void
-doubt_exec(struct cs_labels *labels, CUgraphExec exec)
+doubt_exec(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec)
 {
 	uint32_t id = exec_id(labels, exec);
+	uint64_t key = (uint64_t)id << 32 | CS_NODE_DOUBT;
+	uint64_t filed;
 
-	if (id == 0)
+	if (id == 0 || cs_ledger_find(labels->ledger, key, &filed))
 		return;
-	cs_ledger_put(labels->ledger, (uint64_t)id << 32 | CS_NODE_DOUBT, CS_FILED | CS_FILED_DOUBT);
+	cs_ledger_put(labels->ledger, key, CS_FILED | CS_FILED_DOUBT | (uint64_t)call->correlation_id << 32);
 	atomic_fetch_add_explicit(&labels->doubts, 1, memory_order_relaxed);
 }
 
@@ -286,9 +287,11 @@ cs_labels_finish_set_exec(
 	exec_graph = exec_id(labels, exec);
 	target = (uint64_t)exec_graph << 32 | (uint32_t)id;
 	if (exec_graph != 0 && cs_ledger_find(labels->ledger, target, &filed) && (filed & CS_FILED_ORDINAL))
-		cs_labels_file_node(labels, target, call->filed ? call->filed | CS_FILED_ORDINAL : 0);
+		cs_labels_change_node(labels, target,
+			call->filed ? (call->filed & CS_FILED_COPIED) | CS_FILED_ORDINAL : 0,
+			call->correlation_id);
 	else if (call->collective || cs_ledger_find(labels->ledger, id, &filed))
-		doubt_exec(labels, exec);
+		doubt_exec(labels, call, exec);
 }
 
 void
@@ -296,5 +299,5 @@ cs_labels_finish_update(struct cs_labels *labels, const struct cs_call *call, CU
 {
 	if (!call->node_seen && cs_ledger_count(labels->ledger) > 0 &&
 		labels->cupti->version < CS_VERSION_NODE_EVENTS)
-		doubt_exec(labels, exec);
+		doubt_exec(labels, call, exec);
 }

@@ -5,6 +5,7 @@
 
 #include "eager.h"
 #include "function_cache.h"
+#include "history.h"
 #include "label_table.h"
 #include "labels.h"
 #include "ledger.h"
@@ -17,8 +18,9 @@
 /*
  * Bits 0-15 number in the label table, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the
  * size is unknown (reason
- * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the label is in doubt,
- * 32-63 sequence number.
+ * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the graph's labels are
+ * in doubt, 25 changed since the node was made, 26 not a collective any more, 32-63 sequence number, or of a
+ * changed node and a graph in doubt the correlation id of the call that made it so.
  */
 #define CS_FILED          (1ULL << 16)
 #define CS_FILED_FUSED    (1ULL << 17)
@@ -26,6 +28,8 @@
 #define CS_FILED_REASON   (15ULL << 19)
 #define CS_FILED_ORDINAL  (1ULL << 23)
 #define CS_FILED_DOUBT    (1ULL << 24)
+#define CS_FILED_CHANGED  (1ULL << 25)
+#define CS_FILED_EMPTY    (1ULL << 26)
 #define CS_FILED_SEQUENCE (UINT32_MAX * (1ULL << 32))
 
 static inline uint32_t
@@ -40,6 +44,15 @@ cs_filed_reason(uint64_t filed)
 	return (unsigned int)(filed >> 19 & 15);
 }
 
+/* What stays true of a node when it is copied. */
+#define CS_FILED_COPIED (CS_FILED_ORDINAL - 1)
+
+static inline uint32_t
+cs_filed_call(uint64_t filed)
+{
+	return (uint32_t)(filed >> 32);
+}
+
 /* Key for announce.h: node ids as they are (their top bit is free: graph ids count from 1), correlation ids
  * with the top bit. */
 #define CS_KEY_EAGER (1ULL << 63)
@@ -48,7 +61,7 @@ cs_filed_reason(uint64_t filed)
 #define CS_NODE_DOUBT UINT32_MAX
 
 /* Nodes of child graphs in an instantiation that is under way, in all threads. */
-#define CS_MOVED_NODES_MAX 2048U
+#define CS_MOVED_NODES_MAX 1024U
 
 struct cs_moved_node {
 	_Atomic uint64_t owner; /* CS_PAIR_FREE, or the address of the owner's struct cs_call */
@@ -88,6 +101,7 @@ struct cs_labels {
 	_Atomic uint32_t retired_count; /* of all time */
 	_Atomic uint64_t retired[CS_RETIRED_NODES];
 	struct cs_label_table table;
+	struct cs_history history;
 	struct cs_eager eager;
 	struct cs_function_cache functions;
 	struct cs_name_cache names;
@@ -140,6 +154,10 @@ struct cs_call *cs_call_current(const struct cs_labels *labels, enum cs_call_kin
 
 /* Files under a node; counts. filed 0: takes away what is there. */
 void cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed);
+/* The same for an executable's node that call `correlation_id` changes: launches before it keep what they
+ * had. */
+void cs_labels_change_node(
+	struct cs_labels *labels, uint64_t node_id, uint64_t filed, uint32_t correlation_id);
 void cs_labels_touch_graph(struct cs_labels *labels);
 /* The node (or the doubt about an executable) is gone: what is filed under the id goes after CS_RETIRED_NODES
  * more. */

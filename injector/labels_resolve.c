@@ -9,12 +9,14 @@ count_unlabelled(struct cs_labels *labels, enum cs_unlabelled_reason reason)
 }
 
 static bool
-graph_in_doubt(const struct cs_labels *labels, uint64_t node_id)
+graph_in_doubt(const struct cs_labels *labels, const struct cs_kernel_key *key)
 {
+	uint64_t graph = key->graph_node_id & ~(uint64_t)UINT32_MAX;
 	uint64_t filed;
 
 	return atomic_load_explicit(&labels->doubts, memory_order_relaxed) != 0 &&
-	       cs_ledger_find(labels->ledger, (node_id & ~(uint64_t)UINT32_MAX) | CS_NODE_DOUBT, &filed);
+	       cs_ledger_find(labels->ledger, graph | CS_NODE_DOUBT, &filed) &&
+	       !cs_call_before(key->correlation_id, cs_filed_call(filed));
 }
 
 static bool
@@ -22,8 +24,13 @@ find_filed(const struct cs_labels *labels, const struct cs_kernel_key *key, uint
 {
 	if (key->graph_node_id == 0)
 		return cs_eager_find(&labels->eager, key->correlation_id, filed);
-	return cs_ledger_find(labels->ledger, key->graph_node_id, filed) &&
-	       !graph_in_doubt(labels, key->graph_node_id);
+	if (!cs_ledger_find(labels->ledger, key->graph_node_id, filed) || graph_in_doubt(labels, key))
+		return false;
+	/* Launched before the node was changed. */
+	if ((*filed & CS_FILED_CHANGED) && cs_call_before(key->correlation_id, cs_filed_call(*filed)) &&
+		!cs_history_find(&labels->history, key->graph_node_id, key->correlation_id, filed))
+		return false;
+	return *filed != 0 && (*filed & CS_FILED_EMPTY) == 0;
 }
 
 static enum cs_unlabelled_reason

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The label side alone: its sources, a CUPTI and driver of function pointers (labels_world.c), the real catalogue and segment.
-set(CS_LABEL_SOURCES labels.c label_table.c labels_graph.c labels_launch.c labels_resolve.c ledger.c eager.c function_cache.c name_cache.c
+set(CS_LABEL_SOURCES labels.c label_table.c labels_graph.c labels_launch.c labels_resolve.c ledger.c eager.c history.c function_cache.c name_cache.c
     announce.c thread_slot.c)
 list(TRANSFORM CS_LABEL_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/injector/)
 add_library(cs_labels_only STATIC ${CS_LABEL_SOURCES} labels_world.c)

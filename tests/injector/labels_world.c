@@ -538,6 +538,12 @@ world_unload_module(void)
 	cs_labels_on_resource(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &resource);
 }
 
+uint32_t
+world_next_correlation(void)
+{
+	return atomic_load(&next_correlation);
+}
+
 struct cs_kernel_identity
 world_resolve(const char *name, uint64_t node_id, uint32_t correlation_id)
 {

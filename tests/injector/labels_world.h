@@ -95,6 +95,9 @@ void world_destroy_exec(struct world_graph *exec);
 void world_destroy_graph(struct world_graph *graph);
 void world_unload_module(void);
 
+/* The id that the next call will have. */
+uint32_t world_next_correlation(void);
+
 /* A kernel's record. */
 struct cs_kernel_identity world_resolve(const char *name, uint64_t node_id, uint32_t correlation_id);
 

@@ -23,14 +23,21 @@ capture(struct world_graph *graph, int32_t packs)
 	return world_capture(graph, packs ? &all_reduce : &ordinary);
 }
 
-/* What a record of this node with the all-reduce's name gets. */
+/* What a record of this node with the all-reduce's name gets, launched by this call. */
 static uint64_t
-bytes_of(uint64_t node_id)
+bytes_at(uint64_t node_id, uint32_t correlation_id)
 {
-	struct cs_kernel_identity identity = world_resolve(WORLD_VLLM, node_id, 1);
+	struct cs_kernel_identity identity = world_resolve(WORLD_VLLM, node_id, correlation_id);
 
 	assert_int_equal(identity.kind, CS_CATALOG_COLLECTIVE);
 	return identity.bytes;
+}
+
+/* Launched now. */
+static uint64_t
+bytes_of(uint64_t node_id)
+{
+	return bytes_at(node_id, world_next_correlation());
 }
 
 static uint64_t
@@ -312,6 +319,77 @@ test_an_executable_takes_over_another_graph(void **state)
 	assert_int_equal(live(), before);
 }
 
+/* Records come later than the calls that change or end what they are of. */
+static void
+test_late_records_keep_what_they_were_launched_with(void **state)
+{
+	enum { CHANGES = 6 };
+	struct world_graph *graph = world_graph_create();
+	struct world_graph *exec;
+	uint32_t launched[CHANGES + 1];
+	uint64_t ids[2];
+	uint64_t before = live();
+
+	(void)state;
+	capture(graph, 64);
+	capture(graph, 0);
+	exec = world_instantiate(graph);
+	ids[0] = exec->nodes[0]->id;
+	ids[1] = exec->nodes[1]->id;
+	launched[0] = world_graph_launch(exec);
+	for (int32_t i = 1; i <= CHANGES; i++) {
+		struct world_graph *source = world_graph_create();
+
+		capture(source, i % 3 == 0 ? 0 : 64 + 16 * i);
+		capture(source, 32 * i);
+		world_update(exec, source, true);
+		world_destroy_graph(source);
+		launched[i] = world_graph_launch(exec);
+		/* The same again changes nothing. */
+		world_update(exec, exec, true);
+	}
+	world_destroy_exec(exec);
+	world_destroy_graph(graph);
+	assert_int_equal(bytes_at(ids[0], launched[0]), 1024);
+	assert_int_equal(bytes_at(ids[1], launched[0]), UNKNOWN);
+	for (int32_t i = 1; i <= CHANGES; i++) {
+		assert_int_equal(bytes_at(ids[0], launched[i]),
+			i % 3 == 0 ? UNKNOWN : (64U + 16U * (uint32_t)i) * 16U);
+		assert_int_equal(bytes_at(ids[1], launched[i]), 512U * (uint32_t)i);
+	}
+	assert_int_equal(live(), before);
+}
+
+/* What was forgotten is unknown, never the label before or after. */
+static void
+test_forgotten_changes_are_unknown(void **state)
+{
+	enum { CHANGES = 40 };
+	struct world_graph *graph = world_graph_create();
+	struct world_graph *exec;
+	uint32_t launched[CHANGES + 1];
+	uint32_t known = 0;
+
+	(void)state;
+	capture(graph, 1);
+	exec = world_instantiate(graph);
+	launched[0] = world_graph_launch(exec);
+	for (int32_t i = 1; i <= CHANGES; i++) {
+		world_vllm_fill(&arguments, 1, i + 1);
+		world_set_exec(exec, graph->nodes[0], &all_reduce, true);
+		launched[i] = world_graph_launch(exec);
+	}
+	for (uint32_t i = 0; i <= CHANGES; i++) {
+		uint64_t bytes = bytes_at(exec->nodes[0]->id, launched[i]);
+
+		assert_true(bytes == UNKNOWN || bytes == (i + 1) * 16U);
+		known += bytes != UNKNOWN;
+	}
+	assert_int_equal(known, 1 + CS_HISTORY_WAYS);
+	world_destroy_graph(graph);
+	world_destroy_exec(exec);
+}
+
 /* Before CUDA 13.0 nothing tells which of the executable's nodes changed. */
 static void
 test_silent_updates_put_the_labels_in_doubt(void **state)
@@ -410,6 +488,8 @@ main(void)
 		cmocka_unit_test(test_parameters_set_on_a_graphs_node),
 		cmocka_unit_test(test_parameters_set_on_an_executables_node),
 		cmocka_unit_test(test_an_executable_takes_over_another_graph),
+		cmocka_unit_test(test_late_records_keep_what_they_were_launched_with),
+		cmocka_unit_test(test_forgotten_changes_are_unknown),
 		cmocka_unit_test(test_silent_updates_put_the_labels_in_doubt),
 		cmocka_unit_test(test_a_call_cut_in_half),
 		cmocka_unit_test(test_full_ledger_is_said),
