@@ -31,6 +31,8 @@
 #define SIZES             25 /* label sets of each rank: 8 x 25 histograms of durations, as many of waits, and others */
 #define COLLECTIVE_NS     150000
 #define GAP_NS            60000
+#define ROUND_NS          (STEPS_PER_ROUND * (COLLECTIVES * (COLLECTIVE_NS + GAP_NS) + 700000ULL))
+#define LIVE_ROUNDS       40
 #define ROUNDS_MAX        200
 #define RECORDS_PER_ROUND (STEPS_PER_ROUND * COLLECTIVES * 2)
 
@@ -113,17 +115,19 @@ run_rank(const char *directory, int32_t rank, uint64_t begin_ns, int go, int don
 	struct cs_segment_writer *writer;
 	uint32_t labels[SIZES];
 	uint32_t number = 0;
-	char byte;
+	uint64_t from_ns;
 
 	if (cs_segment_writer_create(&options, &writer) < 0)
 		_exit(1);
 	cs_segment_writer_gpu(writer, &gpu);
 	cs_segment_writer_rank(writer, rank, RANKS);
 	make_labels(writer, rank, labels);
-	while (read(go, &byte, 1) == 1) {
+	while (read(go, &from_ns, sizeof(from_ns)) == (ssize_t)sizeof(from_ns)) {
+		if (from_ns)
+			begin_ns = from_ns;
 		for (int step = 0; step < STEPS_PER_ROUND; step++)
 			write_step(writer, (uint32_t)rank, labels, &begin_ns, ++number);
-		if (write(done, &byte, 1) != 1)
+		if (write(done, "x", 1) != 1)
 			break;
 	}
 	cs_segment_writer_destroy(writer, true);
@@ -152,13 +156,14 @@ start_ranks(const char *directory, uint64_t begin_ns, struct rank *ranks)
 	return 0;
 }
 
+/* from_ns: record time at which the ranks go on; 0 where they are. */
 static void
-write_round(const struct rank *ranks)
+write_round(const struct rank *ranks, uint64_t from_ns)
 {
-	char byte = 'x';
+	char byte;
 
 	for (int rank = 0; rank < RANKS; rank++)
-		if (write(ranks[rank].go, &byte, 1) != 1)
+		if (write(ranks[rank].go, &from_ns, sizeof(from_ns)) != (ssize_t)sizeof(from_ns))
 			exit(1);
 	for (int rank = 0; rank < RANKS; rank++)
 		if (read(ranks[rank].done, &byte, 1) != 1)
@@ -286,6 +291,25 @@ print_memory(void)
 		fclose(file);
 }
 
+/* As it is in life: the records are of now, and wait for the analysis' horizon. */
+static void
+run_live(struct cs_ingest *ingest, const struct rank *ranks)
+{
+	for (int i = 0; i < LIVE_ROUNDS; i++) {
+		uint64_t begin_ns = cs_clock_realtime_ns();
+		uint64_t spent_ns;
+		struct scrape scrape;
+
+		write_round(ranks, begin_ns - ROUND_NS);
+		cs_ingest_turn(ingest);
+		if (i % 10 == 9)
+			scrape_once(ingest, CS_FORMAT_TEXT, &scrape);
+		spent_ns = cs_clock_realtime_ns() - begin_ns;
+		if (spent_ns < ROUND_NS)
+			usleep((useconds_t)((ROUND_NS - spent_ns) / 1000));
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -309,11 +333,11 @@ main(int argc, char **argv)
 	/* All ranks are there from the start; what the first rounds cost (dictionaries, series) is not
 	 * measured. */
 	for (int i = 0; i < 4; i++) {
-		write_round(ranks);
+		write_round(ranks, 0);
 		cs_ingest_turn(ingest);
 	}
 	for (int i = 0; i < rounds; i++) {
-		write_round(ranks);
+		write_round(ranks, 0);
 		seconds[i] = ingest_round(ingest, &records) / (double)records;
 		ratio[i] = seconds[i] * RANKS * RECORDS_PER_ROUND / copy_seconds();
 	}
@@ -324,6 +348,7 @@ main(int argc, char **argv)
 	bench_scrape(ingest, CS_FORMAT_TEXT, "text", rounds);
 	bench_scrape(ingest, CS_FORMAT_OPENMETRICS, "openmetrics", rounds);
 	bench_scrape(ingest, CS_FORMAT_PROTOBUF, "protobuf", rounds);
+	run_live(ingest, ranks);
 	print_memory();
 	for (int rank = 0; rank < RANKS; rank++) {
 		close(ranks[rank].go);
