@@ -437,7 +437,7 @@ cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analysis_c
 
 int
 cs_analysis_read_clock(
-	const struct cs_analysis *analysis, uint32_t id, uint32_t gpu, struct cs_clock_estimate *clock)
+	const struct cs_analysis *analysis, uint32_t id, uint32_t gpu, struct cs_clock_estimate *estimate)
 {
 	const struct cs_source *source = find_source(analysis, id);
 	const struct cs_member *best = NULL;
@@ -455,6 +455,6 @@ cs_analysis_read_clock(
 	}
 	if (!best)
 		return -ENODATA;
-	cs_match_tell_clock(best, clock);
+	cs_match_tell_clock(best, estimate);
 	return 0;
 }

@@ -148,18 +148,18 @@ int cs_analysis_new(const struct cs_analysis_options *options, const struct cs_a
 	struct cs_analysis **analysis, char *complaint, size_t complaint_bytes);
 void cs_analysis_destroy(struct cs_analysis *analysis);
 
-/* One source per process. `dictionary` is borrowed until cs_analysis_remove_source and may grow between
- * calls. */
+/* One source per process; *id is its number here, as in the results. `dictionary` is borrowed until
+ * cs_analysis_remove_source and may grow between calls. */
 int cs_analysis_add_source(
-	struct cs_analysis *analysis, const struct cs_dictionary *dictionary, uint32_t *source);
+	struct cs_analysis *analysis, const struct cs_dictionary *dictionary, uint32_t *id);
 /* Hands out everything pending of the source, then forgets it. Its peers' steps of the last horizon find no
  * partner there: a live reader waits a horizon after the process has ended, a reader of captures drains
  * first. */
-void cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t source);
+void cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id);
 
 /* 0, or -ENOMEM (the records of this call may be partly taken; the rest is counted as lost). */
 int cs_analysis_ingest(
-	struct cs_analysis *analysis, uint32_t source, const struct cs_record *records, size_t count);
+	struct cs_analysis *analysis, uint32_t id, const struct cs_record *records, size_t count);
 /* Record time has reached now_ns (CLOCK_REALTIME live; end of the capture otherwise): everything older than
  * the horizon is handed out. */
 void cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns);
@@ -168,8 +168,8 @@ void cs_analysis_drain(struct cs_analysis *analysis);
 
 void cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analysis_counts *counts);
 /* 0; -ENODATA when the GPU has not been matched with another yet. */
-int cs_analysis_read_clock(const struct cs_analysis *analysis, uint32_t source, uint32_t gpu,
-	struct cs_clock_estimate *estimate);
+int cs_analysis_read_clock(
+	const struct cs_analysis *analysis, uint32_t id, uint32_t gpu, struct cs_clock_estimate *estimate);
 #define CS_STALL_NS 10000000000ULL
 
 /* A rank with work under way of which nothing has ended for longer than a threshold. */

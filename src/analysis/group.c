@@ -204,7 +204,7 @@ cs_group_leave(struct cs_analysis *analysis, struct cs_lane *lane)
 			free(group->members[i]);
 			group->member_count--;
 			memmove(&group->members[i], &group->members[i + 1],
-				(group->member_count - i) * sizeof(group->members[0]));
+				(group->member_count - i) * sizeof(struct cs_member *));
 			/* The others' offsets were against the first. */
 			for (uint32_t k = 0; i == 0 && k < group->member_count; k++) {
 				group->members[k]->locked = false;

@@ -197,7 +197,7 @@ struct cs_clock_sample {
 #define CS_RECENT_PARTS  8U
 /* Farther apart no two clocks of a node were seen; wide enough to find a partner before the offset is known.
  */
-#define CS_CLOCK_FAR_NS 200000
+#define CS_CLOCK_FAR_NS 200000LL
 
 /* One lane in one group. */
 struct cs_member {
@@ -312,7 +312,7 @@ void cs_group_destroy(struct cs_analysis *analysis);
 /* Resolves the parts that can get no better; everything when force. */
 void cs_group_resolve(struct cs_group *group, bool force);
 /* How far the member's clock is known. */
-void cs_match_tell_clock(const struct cs_member *member, struct cs_clock_estimate *estimate);
+void cs_match_tell_clock(const struct cs_member *member, struct cs_clock_estimate *told);
 
 /* deliver.c: to the sink, in order. What still waits for peers stays, and all that started after it. */
 void cs_source_deliver(struct cs_source *source);

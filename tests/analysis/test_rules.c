@@ -51,7 +51,7 @@ test_complaints(void **state)
 	static const struct {
 		const char *text, *complaint;
 	} cases[] = {
-		{"verfy graph=yes\n", ":1: 'verfy' is no phase: want verify, draft, draft_extend, decode, "
+		{"guess graph=yes\n", ":1: 'guess' is no phase: want verify, draft, draft_extend, decode, "
 				      "prefill or unknown"},
 		{"# fine\n\nverify\n", ":3: a rule needs a condition"},
 		{"verify graph=maybe\n", ":1: graph: want yes or no, not 'maybe'"},
