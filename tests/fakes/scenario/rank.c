@@ -2,11 +2,20 @@
 /*
  * One rank of a scenario: a program that links libcuda alone and does with it what an inference server does.
  *
- *   scenario_rank --rank N [--steps N] [--truth FILE] [--events FILE] [--barrier] [--leave] [--load LIB]
- *                 [--linger SECONDS] SCENARIO
- *
- * --barrier: prints "ready" when its graphs are captured and waits on standard input for the nanosecond at
- * which step 0 begins. --leave: exits without destroying graphs, streams and context, as servers do.
+ *   scenario_rank --rank N [options] SCENARIO
+ *     --steps N          instead of the scenario's
+ *     --truth FILE       writes the truth
+ *     --events FILE      writes every collective, one JSON object a line
+ *     --barrier          prints "ready" when the graphs are captured, and waits on standard input for the
+ * nanosecond at which step 0 begins
+ *     --linger SECONDS   stays idle that long after the last step
+ *     --leave            exits without destroying graphs, streams and context, as servers do
+ *     --load LIB         opens a library before cuInit, as torch has libcupti with it
+ *     --subscribe        holds a CUPTI subscription (of --load) before cuInit: another tool in the process
+ *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps
+ *     --init-only        ends after cuInit: a process that never makes a context
+ *     --fork             forks a child, which exits with 3, when the graphs are captured, and another at the
+ * end
  */
 #include "scenario.h"
 
@@ -17,6 +26,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,10 +42,15 @@ static struct {
 	const char *events;
 	bool barrier;
 	bool leave;
+	bool subscribe;
+	bool init_only;
+	bool fork;
+	uint64_t profile_from;
+	uint64_t profile_to;
 	const char *load;
 	double linger_seconds;
 	const char *scenario;
-} options = {.steps = UINT64_MAX};
+} options = {.steps = UINT64_MAX, .profile_from = UINT64_MAX, .profile_to = UINT64_MAX};
 
 static uint64_t
 now_ns(void)
@@ -55,23 +70,31 @@ sleep_until(uint64_t time_ns)
 		;
 }
 
-static void
+_Noreturn static void
 usage(void)
 {
-	fprintf(stderr, "usage: scenario_rank --rank N [--steps N] [--truth FILE] [--events FILE] "
-			"[--barrier] [--leave] "
-			"[--load LIB] [--linger SECONDS] SCENARIO\n");
+	fprintf(stderr, "usage: scenario_rank --rank N [options] SCENARIO; the options are in rank.c\n");
 	exit(2);
 }
 
 static void
 parse_options(int argc, char **argv)
 {
-	static const struct option longs[] = {{"rank", required_argument, NULL, 'r'},
-		{"steps", required_argument, NULL, 's'}, {"truth", required_argument, NULL, 't'},
-		{"events", required_argument, NULL, 'e'}, {"barrier", no_argument, NULL, 'b'},
-		{"leave", no_argument, NULL, 'l'}, {"load", required_argument, NULL, 'd'},
-		{"linger", required_argument, NULL, 'g'}, {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {
+		{"rank", required_argument, NULL, 'r'},
+		{"steps", required_argument, NULL, 's'},
+		{"truth", required_argument, NULL, 't'},
+		{"events", required_argument, NULL, 'e'},
+		{"linger", required_argument, NULL, 'g'},
+		{"load", required_argument, NULL, 'd'},
+		{"profile", required_argument, NULL, 'p'},
+		{"barrier", no_argument, NULL, 'b'},
+		{"leave", no_argument, NULL, 'l'},
+		{"subscribe", no_argument, NULL, 'u'},
+		{"init-only", no_argument, NULL, 'i'},
+		{"fork", no_argument, NULL, 'f'},
+		{NULL, 0, NULL, 0},
+	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -83,20 +106,62 @@ parse_options(int argc, char **argv)
 			options.truth = optarg;
 		else if (option == 'e')
 			options.events = optarg;
+		else if (option == 'g')
+			options.linger_seconds = strtod(optarg, NULL);
+		else if (option == 'd')
+			options.load = optarg;
 		else if (option == 'b')
 			options.barrier = true;
 		else if (option == 'l')
 			options.leave = true;
-		else if (option == 'd')
-			options.load = optarg;
-		else if (option == 'g')
-			options.linger_seconds = strtod(optarg, NULL);
-		else
+		else if (option == 'u')
+			options.subscribe = true;
+		else if (option == 'i')
+			options.init_only = true;
+		else if (option == 'f')
+			options.fork = true;
+		else if (option != 'p' || sscanf(optarg, "%" SCNu64 ":%" SCNu64, &options.profile_from,
+						  &options.profile_to) != 2)
 			usage();
 	}
-	if (optind + 1 != argc)
+	if (optind + 1 != argc ||
+		((options.subscribe || options.profile_from != UINT64_MAX) && !options.load))
 		usage();
 	options.scenario = argv[optind];
+}
+
+/* A child as a server has them: it goes its way without exec and leaves through exit(). */
+static void
+fork_child(void)
+{
+	int status = 0;
+	pid_t child;
+
+	if (!options.fork)
+		return;
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (cuInit(0) == CUDA_SUCCESS)
+			_exit(99);
+		exit(3);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		exit(1);
+	printf("child ended with %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static void
+profile(uint64_t step)
+{
+	uint64_t kernels, others;
+
+	if (step == options.profile_from)
+		scenario_profiler_start();
+	if (step != options.profile_to)
+		return;
+	kernels = scenario_profiler_stop(&others);
+	printf("profiler: %" PRIu64 " kernels\n", kernels);
 }
 
 static uint64_t
@@ -161,6 +226,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events)
 	scenario_truth_set_epoch(truth, epoch_ns);
 	for (step = 0; step < scenario->steps; step++) {
 		scenario_plan_step(&plan);
+		profile(step);
 		if (step == who->die_step)
 			raise(SIGKILL);
 		if (step == who->hang_step)
@@ -177,6 +243,24 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events)
 	scenario_gpu_wait(gpu);
 	scenario_plan_close(&plan);
 	return step;
+}
+
+static void
+load_library(void)
+{
+	void *library;
+
+	if (!options.load)
+		return;
+	library = dlopen(options.load, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		fprintf(stderr, "scenario_rank: %s\n", dlerror());
+		exit(2);
+	}
+	if (options.subscribe || options.profile_from != UINT64_MAX)
+		scenario_profiler_open(library);
+	if (options.subscribe && !scenario_profiler_subscribe())
+		exit(1);
 }
 
 int
@@ -199,9 +283,10 @@ main(int argc, char **argv)
 	}
 	if (options.steps != UINT64_MAX)
 		scenario.steps = options.steps;
-	if (options.load && !dlopen(options.load, RTLD_NOW | RTLD_LOCAL)) {
-		fprintf(stderr, "scenario_rank: %s\n", dlerror());
-		return 2;
+	load_library();
+	if (options.init_only) {
+		printf("cuInit: %d\n", (int)cuInit(0));
+		return 0;
 	}
 	out = open_output(options.truth);
 	events = open_output(options.events);
@@ -210,6 +295,7 @@ main(int argc, char **argv)
 	scenario_nccl_open((int)(options.rank % scenario.group), (int)scenario.group,
 		0x5ce0a71000000000U + options.rank / scenario.group);
 	scenario_gpu_capture(&gpu);
+	fork_child();
 	steps = play(&gpu, truth, events);
 	if (out) {
 		scenario_truth_write(truth, steps, gpu.driver->late_launches(), out);
@@ -219,6 +305,7 @@ main(int argc, char **argv)
 		fclose(events);
 	sleep_until(now_ns() + (uint64_t)(options.linger_seconds * 1e9));
 	printf("rank %u: %" PRIu64 " steps\n", options.rank, steps);
+	fork_child();
 	if (options.leave)
 		return 0;
 	scenario_nccl_close();

@@ -186,4 +186,13 @@ void scenario_nccl_after(const struct scenario_impl *impl, uint64_t bytes, bool 
 void scenario_nccl_close(void);
 const char *scenario_nccl_plugin(void); /* "v5", "none": what was found */
 
+/* -- profiler.c: torch.profiler's place in the program
+ * ----------------------------------------------------------- */
+
+void scenario_profiler_open(void *library); /* libcupti */
+bool scenario_profiler_subscribe(void);
+void scenario_profiler_start(void);
+/* Kernels that it recorded; and how many buffers that it never gave away came back to it. */
+uint64_t scenario_profiler_stop(uint64_t *buffers_of_others);
+
 #endif

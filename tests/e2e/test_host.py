@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The host program notices nothing: whatever goes wrong, its output and exit status are those of a run without the
+library, at most one clear line on standard error says what is off, and nothing is left behind."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from node import COMMAND, EXPORTER, FAKES, INJECTOR, Node, clean_environment, scenario_path, total, wait_for
+
+STEPS = 20
+
+
+def host(directory, *flags, cupti="13", injected=True, prefix=(), steps=STEPS, **env):
+    """One rank of the small scenario, alone: (exit status, standard output, standard error)."""
+    libraries = [str(FAKES / "cuda")] + ([] if cupti == "none" else [str(FAKES / f"cupti{cupti}")])
+    variables = {"LD_LIBRARY_PATH": ":".join(libraries), "COLLSCOPE_DIR": directory, "COLLSCOPE_MODE": "full",
+                 "COLLSCOPE_EXPORTER": "off"}
+    if cupti == "none":
+        variables["COLLSCOPE_CUPTI_PATH"] = "/nonexistent/libcupti.so"
+    else:
+        flags = ("--load", f"libcupti.so.{cupti}", *flags)
+    if injected:
+        variables["CUDA_INJECTION64_PATH"] = INJECTOR
+    variables.update(env)
+    done = subprocess.run([*prefix, str(FAKES / "scenario_rank"), "--rank", "0", "--steps", str(steps), *flags,
+                           str(scenario_path("small"))],
+                          env=clean_environment(**variables), capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Host(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="collscope-e2e-")
+        self.addCleanup(temporary.cleanup)
+        self.directory = pathlib.Path(temporary.name) / "run"
+        self.directory.mkdir(mode=0o700)
+
+    def segments(self):
+        return sorted(self.directory.glob("*.seg"))
+
+    def same_as_without(self, *flags, lines=0, says="", directory=None, **options):
+        """Runs with and without the library; returns what the injected one wrote to standard error."""
+        plain = host(self.directory, *flags, **{**options, "injected": False})
+        status, output, errors = host(directory or self.directory, *flags, **options)
+        self.assertEqual((status, output), plain[:2], errors)
+        self.assertEqual(len(errors.splitlines()), lines, errors)
+        for word in says.split():
+            self.assertIn(word, errors)
+        return errors
+
+    def test_traced(self):
+        self.same_as_without()
+        self.assertEqual(len(self.segments()), 1)
+
+    def test_off(self):
+        self.same_as_without(COLLSCOPE_MODE="off")
+        self.assertEqual(self.segments(), [])
+
+    def test_unusable_run_directory(self):
+        self.same_as_without(directory="/dev/null/run", lines=1, says="collscope run directory COLLSCOPE_DIR")
+
+    def test_full_file_system(self):
+        """The segment does not fit: no SIGBUS later, one line now."""
+        where = self.directory / "small"
+        where.mkdir()
+        script = f'mount -t tmpfs -o size=64k,mode=700 none {where} && exec "$@"'
+        prefix = ("unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh")
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("may not mount a tmpfs in a namespace of its own")
+        self.same_as_without(directory=where, prefix=prefix, lines=1, says="collscope")
+
+    def test_no_cupti(self):
+        self.same_as_without(cupti="none", lines=1, says="collscope libcupti")
+
+    def test_tool_outside_holds_cupti(self):
+        self.same_as_without(CS_FAKE_CUPTI_BUSY="Nsight Systems", lines=1, says="collscope Nsight")
+
+    def test_tool_inside_holds_cupti(self):
+        self.same_as_without("--subscribe", lines=1, says="collscope CUPTI")
+
+    def test_no_context_leaves_nothing(self):
+        self.same_as_without("--init-only")
+        self.assertEqual(list(self.directory.iterdir()), [])
+
+    def test_fork_without_exec(self):
+        """The children leave through exit() and its handlers; they neither trace nor touch the parent's segment."""
+        _, output, _ = host(self.directory, "--fork")
+        self.assertEqual(output, f"child ended with 3\nrank 0: {STEPS} steps\nchild ended with 3\n")
+        self.same_as_without("--fork")
+
+    def test_exit_without_destroying_the_context(self):
+        self.same_as_without("--leave")
+
+    def profiled(self, **env):
+        """Kernels of 10000 that a profiler inside the program recorded while the library was there."""
+        status, output, errors = host(self.directory, "--profile", "100:500", steps=520, **env)
+        self.assertEqual((status, errors), (0, ""))
+        return int(re.search(r"profiler: (\d+) kernels", output)[1])
+
+    def test_profiler_between_windows(self):
+        """torch.profiler takes over CUPTI's buffers when no window is open: it sees every kernel."""
+        self.assertEqual(self.profiled(COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="600000"), 10000)
+
+    def test_profiler_while_windows_come(self):
+        """The windows that come meanwhile find out that CUPTI is not theirs, and leave the profiler's kinds on."""
+        self.assertGreater(self.profiled(COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="300", COLLSCOPE_WINDOW_MS="50"), 9000)
+
+    def test_profiler_in_full_tracing(self):
+        """What lies in the library's open buffer when the profiler comes is lost to both: one buffer of 512 KiB."""
+        self.assertGreater(self.profiled(), 10000 - 2 * (512 << 10) // 216)
+
+    def test_dropped_records_are_said(self):
+        self.same_as_without("--linger", "1", CS_FAKE_CUPTI_DROP="10")
+        status = json.loads(subprocess.run([COMMAND, "status", "--json"], capture_output=True, text=True, check=True,
+                                           env=clean_environment(COLLSCOPE_DIR=self.directory)).stdout)
+        self.assertIn('"cupti_dropped": 5', json.dumps(status))
+
+    def test_odd_values_in_the_environment(self):
+        self.same_as_without(COLLSCOPE_RING_MIB="3", COLLSCOPE_NONSENSE="1", COLLSCOPE_FLUSH_MS="-1", lines=3,
+                             says="COLLSCOPE_RING_MIB COLLSCOPE_NONSENSE COLLSCOPE_FLUSH_MS")
+
+    def test_signals_of_the_host_reach_the_host(self):
+        """The library's thread blocks all signals: SIGTERM ends the program as ever."""
+        libraries = f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}"
+        process = subprocess.Popen(
+            [str(FAKES / "scenario_rank"), "--rank", "0", "--linger", "30", "--load", "libcupti.so.13",
+             str(scenario_path("small"))],
+            env=clean_environment(LD_LIBRARY_PATH=libraries, COLLSCOPE_DIR=self.directory, COLLSCOPE_MODE="full",
+                                  COLLSCOPE_EXPORTER="off", CUDA_INJECTION64_PATH=INJECTOR),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        wait_for(self.segments, "segment")
+        process.terminate()
+        self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+
+
+class Killed(unittest.TestCase):
+    """SIGKILL in the middle of a window: what was written stays readable, and goes away in time."""
+
+    def test_segment_of_a_killed_process(self):
+        node = Node()
+        self.addCleanup(node.close)
+        node.play("killed")
+        self.assertEqual([rank["exit"] for rank in node.truth["ranks"]], [0, -signal.SIGKILL])
+        lines = node.dump("collective")
+        killed = [line for line in lines if line["pid"] == node.truth["ranks"][1]["pid"]]
+        self.assertGreater(len(killed), 100)
+        self.assertEqual({(line["bytes"], line["impl"]) for line in killed}, {(43008, "nccl")})
+        node.start_exporter("--collscope.linger=1s")
+        wait_for(lambda: total(node.scrape() or {}, "collscope_collective_duration_seconds_count") > 0
+                 if node.scrape() else False, "collectives")
+        wait_for(lambda: not list(node.directory.glob("*.seg")), "segments are removed")
+        left = [path.name for path in node.directory.iterdir() if path.name != "exporter.lock"]
+        self.assertEqual(left, [])
+
+
+class Hygiene(unittest.TestCase):
+    def test_exported_symbols_are_the_entry_points(self):
+        symbols = subprocess.run(["nm", "-D", "--defined-only", str(INJECTOR)], capture_output=True, text=True,
+                                 check=True).stdout
+        names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()}
+        expected = {"InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension"}
+        expected |= {f"ncclProfiler_v{version}" for version in range(1, 8)}
+        self.assertEqual(names, expected)
+
+    def test_needed_libraries(self):
+        if os.environ.get("CS_SANITIZE"):
+            self.skipTest("a sanitizer's runtime is needed too")
+        text = subprocess.run(["readelf", "-d", str(INJECTOR)], capture_output=True, text=True, check=True).stdout
+        needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))
+        self.assertLessEqual(needed, {"libc.so.6", "libpthread.so.0", "libdl.so.2"})
+
+    def test_exporter_is_there(self):
+        self.assertTrue(os.access(EXPORTER, os.X_OK))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

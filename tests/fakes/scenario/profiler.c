@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profiler inside the program, as torch.profiler is: it takes over the process-wide buffer callbacks,
+ * enables its kinds, and at its end flushes by force and disables them, whoever else wanted them. What comes
+ * back in a buffer that it never gave away it leaves alone, as kineto does.
+ */
+#include "scenario.h"
+
+#include <cupti.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define BUFFER_BYTES (1U << 20)
+#define BUFFERS_MAX  4096U
+
+static struct {
+	__typeof__(&cuptiSubscribe) subscribe;
+	__typeof__(&cuptiActivityRegisterCallbacks) register_callbacks;
+	__typeof__(&cuptiActivityEnable) enable;
+	__typeof__(&cuptiActivityDisable) disable;
+	__typeof__(&cuptiActivityFlushAll) flush;
+	__typeof__(&cuptiActivityGetNextRecord) next_record;
+} cupti;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *given[BUFFERS_MAX];
+static size_t given_count;
+static uint64_t kernels;
+static uint64_t foreign_buffers;
+
+static const CUpti_ActivityKind kinds[] = {
+	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
+
+static void
+find(void *library, const char *name, void *function)
+{
+	*(void **)function = dlsym(library, name);
+	if (!*(void **)function) {
+		fprintf(stderr, "scenario_rank: no %s\n", name);
+		exit(1);
+	}
+}
+
+static void
+requested(uint8_t **buffer, size_t *size, size_t *records)
+{
+	uint8_t *memory = calloc(1, BUFFER_BYTES);
+
+	if (!memory)
+		abort();
+	pthread_mutex_lock(&lock);
+	if (given_count == BUFFERS_MAX)
+		abort();
+	given[given_count++] = memory;
+	pthread_mutex_unlock(&lock);
+	*buffer = memory;
+	*size = BUFFER_BYTES;
+	*records = 0;
+}
+
+static bool
+take_back(const uint8_t *buffer)
+{
+	bool own = false;
+	size_t i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < given_count && !own; i++) {
+		if (given[i] == buffer) {
+			given[i] = given[--given_count];
+			own = true;
+		}
+	}
+	foreign_buffers += !own;
+	pthread_mutex_unlock(&lock);
+	return own;
+}
+
+static void
+completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	CUpti_Activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)size;
+	if (!take_back(buffer))
+		return;
+	while (cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS)
+		kernels += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	free(buffer);
+}
+
+static void
+listen(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)cbid;
+	(void)data;
+}
+
+void
+scenario_profiler_open(void *library)
+{
+	find(library, "cuptiSubscribe", &cupti.subscribe);
+	find(library, "cuptiActivityRegisterCallbacks", &cupti.register_callbacks);
+	find(library, "cuptiActivityEnable", &cupti.enable);
+	find(library, "cuptiActivityDisable", &cupti.disable);
+	find(library, "cuptiActivityFlushAll", &cupti.flush);
+	find(library, "cuptiActivityGetNextRecord", &cupti.next_record);
+}
+
+bool
+scenario_profiler_subscribe(void)
+{
+	CUpti_SubscriberHandle subscriber;
+
+	return cupti.subscribe(&subscriber, listen, NULL) == CUPTI_SUCCESS;
+}
+
+void
+scenario_profiler_start(void)
+{
+	size_t i;
+
+	cupti.register_callbacks(requested, completed);
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		cupti.enable(kinds[i]);
+}
+
+uint64_t
+scenario_profiler_stop(uint64_t *buffers_of_others)
+{
+	size_t i;
+
+	cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		cupti.disable(kinds[i]);
+	*buffers_of_others = foreign_buffers;
+	return kernels;
+}
