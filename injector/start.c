@@ -116,7 +116,6 @@ cs_instance_start(void)
 	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
 	cs_settings_load(&instance->settings, environ, complain, NULL);
 	cs_fork_register();
-	cs_exit_register();
 	if (prepare_directory(instance) < 0 || load_cupti(instance) < 0)
 		goto out;
 	load_catalog(instance);
@@ -130,5 +129,7 @@ cs_instance_start(void)
 	subscribe(instance);
 	trace_from_the_start(instance);
 out:
+	if (instance->settings.mode != CS_MODE_OFF)
+		cs_exit_register();
 	errno = saved_errno;
 }

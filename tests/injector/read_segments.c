@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints every segment of a run directory as one JSON object per line, for test_host.py. */
+#include "clock.h"
 #include "rundir.h"
 #include "segment_reader.h"
 
@@ -56,6 +57,11 @@ print_segment(const char *path, const char *name, void *context)
 	printf(", \"compute\": %" PRIu64 ", \"compute_ns\": %" PRIu64 ", \"copies\": %" PRIu64
 	       ", \"launches\": %" PRIu64,
 		compute_count, compute_ns, copy_count, launches);
+	printf(", \"record_age_ns\": %" PRId64 ", \"delivered_age_ns\": %" PRId64 ", \"flushes\": %" PRIu64
+	       ", \"requested\": %" PRIu64 ", \"kernels\": %" PRIu64,
+		(int64_t)(cs_clock_realtime_ns() - status.last_record_end_ns),
+		(int64_t)(cs_clock_realtime_ns() - status.delivered_until_ns), (uint64_t)status.flushes,
+		(uint64_t)status.buffers_requested, (uint64_t)status.kernels_seen);
 	printf(", \"markers\": %" PRIu64, markers);
 	printf(", \"windows\": [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], \"foreign\": %" PRIu64,
 		(uint64_t)status.windows[0], (uint64_t)status.windows[1], (uint64_t)status.windows[2],
