@@ -449,6 +449,28 @@ test_a_call_cut_in_half(void **state)
 	assert_int_equal(world_resolve(WORLD_VLLM, 0, 77).bytes, UNKNOWN);
 }
 
+/* A call whose exit was not shown ends where the thread's next one begins. */
+static void
+test_a_call_without_an_end(void **state)
+{
+	cuLaunchKernel_params params = {
+		.f = (CUfunction)(uintptr_t)&world_vllm, .kernelParams = arguments.params};
+	CUpti_CallbackData data = {.callbackSite = CUPTI_API_ENTER,
+		.functionParams = &params,
+		.symbolName = WORLD_VLLM,
+		.correlationId = 78};
+	struct world_graph *graph = world_graph_create();
+	uint64_t before = live();
+
+	(void)state;
+	world_vllm_fill(&arguments, 1, 64);
+	cs_labels_on_driver_api(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &data);
+	capture(graph, 0);
+	assert_int_equal(live(), before);
+	assert_int_equal(world_resolve(WORLD_VLLM, 0, 78).bytes, UNKNOWN);
+	world_destroy_graph(graph);
+}
+
 static void
 test_full_ledger_is_said(void **state)
 {
@@ -492,6 +514,7 @@ main(void)
 		cmocka_unit_test(test_forgotten_changes_are_unknown),
 		cmocka_unit_test(test_silent_updates_put_the_labels_in_doubt),
 		cmocka_unit_test(test_a_call_cut_in_half),
+		cmocka_unit_test(test_a_call_without_an_end),
 		cmocka_unit_test(test_full_ledger_is_said),
 	};
 

@@ -122,6 +122,8 @@ test_late_facts_reach_the_node_and_its_clones(void **state)
 	assert_int_equal(world_resolve(WORLD_NCCL, node->id, 1).bytes, CS_BYTES_UNKNOWN);
 	late(facts, 5);
 	cs_announce_end();
+	assert_int_equal(world_resolve(WORLD_NCCL, node->id, 1).bytes, 86016);
+	assert_int_equal(world_resolve(WORLD_NCCL, node->id, 1).sequence, 0);
 	exec = world_instantiate(graph);
 	world_destroy_graph(graph);
 	unlabelled = world_unlabelled(CS_UNLABELLED_NO_RULE) + world_unlabelled(CS_UNLABELLED_CHECK_FAILED);
