@@ -12,6 +12,8 @@
 #define SLICE_NS 20000000ULL
 /* No record is so far ahead of its reader's clock. */
 #define FUTURE_NS 60000000000ULL
+/* The year 2100: for readers that have no clock, of a capture. */
+#define LATEST_NS 4102444800000000000ULL
 
 int
 cs_analysis_new(const struct cs_analysis_options *options, const struct cs_analysis_sink *sink,
@@ -333,7 +335,7 @@ take(struct cs_source *source, const struct cs_record *record)
 {
 	struct cs_analysis *analysis = source->analysis;
 
-	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX ||
+	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX || record->start_ns > LATEST_NS ||
 		(analysis->now_ns && record->start_ns > analysis->now_ns + FUTURE_NS)) {
 		analysis->counts.dropped++;
 		return 0;

@@ -16,7 +16,8 @@ was_watched(const struct cs_windows *windows, uint64_t since_ns, uint64_t thresh
 {
 	struct cs_span span;
 
-	if (!cs_windows_find(windows, since_ns, &span))
+	/* Lost records look like work that stopped. */
+	if (!cs_windows_saw(windows, since_ns, since_ns) || !cs_windows_find(windows, since_ns, &span))
 		return false;
 	if (span.end_ns == UINT64_MAX)
 		return true;
@@ -40,7 +41,8 @@ find_cut_launch(struct cs_lane *lane, struct cs_stall *stall)
 	return true;
 }
 
-/* A launch call whose work has not begun. */
+/* A launch call whose work has not begun. Only of graphs known to have collectives, or of a collective:
+ * nothing need ever be seen of an empty graph. */
 static bool
 find_unseen_launch(struct cs_lane *lane, uint64_t before_ns, struct cs_stall *stall)
 {
@@ -57,7 +59,7 @@ find_unseen_launch(struct cs_lane *lane, uint64_t before_ns, struct cs_stall *st
 	graph = cs_graphs_find(lane->graphs, launch.graph_id);
 	if (graph && graph->label_count)
 		stall->label_id = graph->labels[0];
-	return true;
+	return launch.ref != 0 || (graph && graph->collectives > 0);
 }
 
 static bool

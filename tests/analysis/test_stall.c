@@ -207,6 +207,37 @@ test_launch_never_begins(void **state)
 	scene_close(&scene);
 }
 
+/* Launch calls of which nothing need ever be seen: an empty graph; a collective whose record was lost. */
+static void
+test_launches_without_a_trace(void **state)
+{
+	struct scene scene;
+	struct seen seen;
+	uint32_t label = open_scene(&scene);
+	uint64_t at_ns = scene_graph(&scene, 0, 22, label, TARGET, MS, 60 * US, 40 * US);
+	struct cs_record launch = {.type = CS_RECORD_HOST_LAUNCH, .graph_id = 99, .correlation_id = 500};
+
+	(void)state;
+	launch.start_ns = launch.end_ns = at_ns + MS;
+	scene_put(&scene, 0, launch);
+	scene_advance(&scene, at_ns + 10500 * MS);
+	assert_int_equal(list(&scene, at_ns + 10500 * MS, &seen), 0);
+	launch.graph_id = 0;
+	launch.ref = label;
+	launch.correlation_id++;
+	launch.start_ns = launch.end_ns = at_ns + 11000 * MS;
+	scene_put(&scene, 0, launch);
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_LOSS,
+			.ref = CS_LOSS_CUPTI_DROPPED,
+			.start_ns = at_ns + 10900 * MS,
+			.end_ns = at_ns + 11100 * MS,
+			.value = 1});
+	scene_advance(&scene, at_ns + 30000 * MS);
+	assert_int_equal(list(&scene, at_ns + 30000 * MS, &seen), 0);
+	scene_close(&scene);
+}
+
 int
 main(void)
 {
@@ -217,6 +248,7 @@ main(void)
 		cmocka_unit_test(test_window_edge),
 		cmocka_unit_test(test_sampled),
 		cmocka_unit_test(test_launch_never_begins),
+		cmocka_unit_test(test_launches_without_a_trace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
