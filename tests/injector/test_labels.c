@@ -288,6 +288,7 @@ test_host_launches_are_recorded(void **state)
 	struct world_launch launch = {.function = &world_vllm, .kernel_params = arguments.params};
 	struct cs_record records[2];
 	struct cs_gpu gpu = {.cuda_ordinal = 0};
+	struct world_graph *graph;
 	uint64_t graphs = atomic_load(&world_status()->graph_launches);
 	uint32_t ids[2];
 	size_t count = 0;
@@ -301,7 +302,9 @@ test_host_launches_are_recorded(void **state)
 	assert_int_equal(
 		cs_segment_reader_open(cs_segment_writer_path(world_writer), false, &reader, NULL), 0);
 	ids[0] = world_eager(&launch);
-	ids[1] = world_graph_launch(world_graph_create());
+	graph = world_graph_create();
+	ids[1] = world_graph_launch(graph);
+	world_destroy_graph(graph);
 	assert_int_equal(cs_segment_reader_read(reader, records, 2, &count), 0);
 	assert_int_equal(count, 2);
 	for (size_t i = 0; i < 2; i++) {
