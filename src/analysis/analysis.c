@@ -303,6 +303,22 @@ relieve(struct cs_analysis *analysis)
 	}
 }
 
+/* Record time has reached start_ns, as far as this source goes. Unless its reader's clock denies that, so it
+ * has for the others, which a reader of captures feeds side by side. */
+static void
+make_room(struct cs_source *source, uint64_t start_ns)
+{
+	struct cs_analysis *analysis = source->analysis;
+
+	if (analysis->now_ns && start_ns > analysis->now_ns) {
+		release(source, start_ns - analysis->horizon_ns);
+		return;
+	}
+	release_in_slices(analysis, start_ns - analysis->horizon_ns);
+	settle(analysis, false);
+	relieve_items(analysis);
+}
+
 static int
 keep(struct cs_source *source, const struct cs_record *record)
 {
@@ -310,7 +326,7 @@ keep(struct cs_source *source, const struct cs_record *record)
 	int result = cs_reorder_add(&source->reorder, record);
 
 	if (result == -EOVERFLOW) {
-		release(source, record->start_ns - analysis->horizon_ns);
+		make_room(source, record->start_ns);
 		result = cs_reorder_add(&source->reorder, record);
 	}
 	if (result == 0) {

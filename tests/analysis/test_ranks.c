@@ -387,6 +387,80 @@ test_rank_stops(void **state)
 	scene_close(&scene);
 }
 
+/* A capture of two minutes: ranks side by side, nobody tells the time until the end. */
+static void
+test_capture(void **state)
+{
+	struct step_plan plan = {.late_ns = {[6] = 9 * US}};
+	struct cs_analysis_counts counts;
+	struct scene scene;
+
+	(void)state;
+	open_group(&scene, 8, &plan);
+	plan.collectives = 40;
+	for (uint64_t second = 0; second < 120; second++) {
+		for (unsigned int i = 0; i < 10; i++)
+			put_step(&scene, &plan, second * 1000 * MS + i * 90 * MS);
+		for (unsigned int i = 0; i < 8; i++) {
+			assert_int_equal(cs_analysis_ingest(scene.analysis, scene.ranks[i].source,
+						 scene.ranks[i].records, scene.ranks[i].count),
+				0);
+			scene.ranks[i].count = 0;
+		}
+	}
+	scene_play(&scene);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.matched_collectives, 120 * 10 * 40 * 8);
+	assert_int_equal(counts.partial_collectives, 0);
+	assert_int_equal(counts.late_records, 0);
+	scene_close(&scene);
+}
+
+/* Two GPUs in one process: each is a rank, and the process's steps come in order of their start. */
+static void
+test_two_gpus_in_one_process(void **state)
+{
+	struct scene scene;
+	uint32_t labels[2];
+	uint64_t last_ns = 0;
+
+	(void)state;
+	scene_open(&scene, 1, NULL);
+	scene.ranks[0].dictionary.gpu_count = 2;
+	for (unsigned int gpu = 0; gpu < 2; gpu++)
+		labels[gpu] = scene_label(&scene, 0, CS_OP_ALL_REDUCE, 4096, 2,
+			scene_communicator(&scene, 0, 0xabc, (int32_t)gpu, 2));
+	for (unsigned int step = 0; step < 50; step++) {
+		for (unsigned int gpu = 0; gpu < 2; gpu++) {
+			for (unsigned int k = 0; k < 10; k++)
+				scene_put(&scene, 0,
+					(struct cs_record){.type = CS_RECORD_COLLECTIVE,
+						.flags = CS_RECORD_IN_GRAPH,
+						.gpu = (uint8_t)gpu,
+						.ref = labels[gpu],
+						.start_ns = step * 5 * MS + k * 100 * US + gpu * 3 * US,
+						.end_ns = step * 5 * MS + k * 100 * US + 40 * US,
+						.value = 4096,
+						.correlation_id = 100 + 2 * step + gpu,
+						.graph_id = 5 + gpu,
+						.stream_id = 7 + gpu});
+		}
+	}
+	scene_play_live(&scene, 30 * MS);
+	assert_int_equal(scene.step_count, 100);
+	for (size_t i = 0; i < scene.step_count; i++) {
+		assert_true(scene.steps[i].start_ns >= last_ns);
+		assert_int_equal(scene.steps[i].step, i + 1);
+		assert_int_equal(scene.steps[i].rank, scene.steps[i].gpu);
+		last_ns = scene.steps[i].start_ns;
+	}
+	for (size_t i = 0; i < scene.collective_count; i++) {
+		assert_int_equal(scene.collectives[i].matched_ranks, 2);
+		assert_int_equal(scene.collectives[i].wait_ns, scene.collectives[i].gpu ? 0 : 3 * US);
+	}
+	scene_close(&scene);
+}
+
 /* 400 random groups: sizes, lengths of steps, who is late by how much, clocks. Every wait and every transfer
  * is exact, since the ends are. */
 static void
@@ -534,6 +608,8 @@ main(void)
 		cmocka_unit_test(test_missing_ranks),
 		cmocka_unit_test(test_partial_window),
 		cmocka_unit_test(test_rank_stops),
+		cmocka_unit_test(test_capture),
+		cmocka_unit_test(test_two_gpus_in_one_process),
 		cmocka_unit_test(test_random_groups),
 		cmocka_unit_test(test_sequence_numbers),
 		cmocka_unit_test(test_broadcast),
