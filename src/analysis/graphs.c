@@ -9,6 +9,11 @@
 /* A pass is small when the largest has at least so many times its collectives: a target of 8 layers (17)
  * against a draft of one (3); three drafts in one graph (9) against 61 layers (123). */
 #define SMALL_SHARE 4U
+/* So many small passes in a row: the large one was something else (a warm-up of many steps in one graph). */
+#define SMALL_IN_A_ROW 64U
+/* Counts are halved there, so that they follow a server that turns drafts on or off. */
+#define PASSES_MEMORY 1024U
+
 /* Labels by ordinal are kept for so many collectives in all: 4 bytes each. */
 #define LABELS_MAX 65536U
 
@@ -92,14 +97,21 @@ note_pass(struct cs_passes *passes, const struct cs_unit *unit, uint64_t bytes)
 {
 	uint32_t count = unit->step.collectives;
 
-	if (count > passes->collectives + passes->collectives / 2)
-		*passes = (struct cs_passes){.collectives = count};
 	if (count == 0)
 		return;
+	if (count > passes->collectives + passes->collectives / 2 || passes->small_in_a_row == SMALL_IN_A_ROW)
+		*passes = (struct cs_passes){.collectives = count};
+	if (passes->large + passes->small >= PASSES_MEMORY) {
+		passes->large /= 2;
+		passes->small /= 2;
+		passes->large_whole /= 2;
+	}
 	if (count <= passes->collectives / SMALL_SHARE) {
 		passes->small++;
+		passes->small_in_a_row++;
 		return;
 	}
+	passes->small_in_a_row = 0;
 	if (count > passes->collectives)
 		passes->collectives = count;
 	passes->large++;

@@ -28,7 +28,8 @@ struct cs_passes {
 	uint32_t collectives;  /* of the largest pass */
 	uint64_t large, small; /* launches since that was known */
 	uint64_t large_whole;  /* of these large: in one graph */
-	uint64_t bytes;        /* message size of the last large pass */
+	uint32_t small_in_a_row;
+	uint64_t bytes; /* message size of the last large pass */
 };
 
 struct cs_graphs *cs_graphs_new(void);

@@ -104,6 +104,50 @@ test_signature(void **state)
 	scene_close(&scene);
 }
 
+/* A warm-up that runs many passes in one graph is not the measure for ever. */
+static void
+test_odd_warm_up(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	at_ns = scene_graph(&scene, 0, 99, labels.verify, 10 * TARGET, at_ns, 30 * US, 15 * US) + MS;
+	for (unsigned int i = 0; i < 60; i++) {
+		at_ns = scene_graph(&scene, 0, DRAFT_ID, labels.draft, 9, at_ns, 10 * US, 12 * US) + 300 * US;
+		at_ns = scene_graph(&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns, 30 * US, 15 * US) +
+			300 * US;
+	}
+	scene_play(&scene);
+	expect_step(&scene, 119, CS_PHASE_DRAFT, CS_PHASE_RULE_SIGNATURE, 9);
+	expect_step(&scene, 120, CS_PHASE_VERIFY, CS_PHASE_RULE_SIGNATURE, TARGET);
+	scene_close(&scene);
+}
+
+/* Drafts are turned off: verify becomes decode, after a while. */
+static void
+test_drafts_end(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	for (unsigned int i = 0; i < 12000; i++) {
+		if (i < 1000)
+			at_ns = scene_graph(&scene, 0, DRAFT_ID, labels.draft, 3, at_ns, 0, 12 * US) +
+				300 * US;
+		at_ns = scene_graph(&scene, 0, TARGET_ID, labels.verify, 12, at_ns, 0, 15 * US) + 300 * US;
+	}
+	scene_play(&scene);
+	assert_int_equal(scene.steps[1999].phase, CS_PHASE_VERIFY);
+	expect_step(&scene, 12999, CS_PHASE_DECODE, CS_PHASE_RULE_SIGNATURE, 12);
+	scene_close(&scene);
+}
+
 /* No drafts: decode. And an eager pass with much larger messages: prefill. */
 static void
 test_decode_and_prefill(void **state)
@@ -384,6 +428,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sglang),
 		cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_odd_warm_up),
+		cmocka_unit_test(test_drafts_end),
 		cmocka_unit_test(test_decode_and_prefill),
 		cmocka_unit_test(test_vllm_v1),
 		cmocka_unit_test(test_vllm_v2),
