@@ -166,10 +166,10 @@ launch_all_reduce(void)
 }
 
 static void
-clone(uint64_t *node, uint64_t *original)
+clone(const uint64_t *node, const uint64_t *original)
 {
 	CUpti_GraphData graph = {
-		.node = (CUgraphNode)(void *)node, .originalNode = (CUgraphNode)(void *)original};
+		.node = (CUgraphNode)(uintptr_t)node, .originalNode = (CUgraphNode)(uintptr_t)original};
 	CUpti_ResourceData resource = {.resourceDescriptor = &graph};
 
 	cs_labels_on_resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, &resource);

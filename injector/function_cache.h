@@ -43,7 +43,7 @@ struct cs_function_cache {
 	const struct cs_cupti_api *cupti;
 	const struct cs_catalog *catalog;
 	struct cs_segment_writer *writer;
-	_Alignas(64) _Atomic uint32_t generation;
+	_Atomic uint32_t generation;
 	_Atomic uint32_t function_count; /* taken; may run past CS_FUNCTIONS_MAX */
 	_Alignas(64) struct cs_pair slots[CS_FUNCTION_CACHE_SLOTS];
 	struct cs_function_entry functions[CS_FUNCTIONS_MAX];

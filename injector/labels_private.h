@@ -127,20 +127,20 @@ enum cs_call_kind {
 /* Between enter and exit of one driver call of this thread; they do not nest. */
 struct cs_call {
 	struct cs_thread_slot slot;
+	uint32_t epoch;
+	uint32_t correlation_id;
+	uint32_t name_id;    /* of the kernel, 0 unknown */
+	uint32_t root_graph; /* INSTANTIATE: id of the graph that is being made, 0 not seen yet */
+	uint32_t moved_count;
+	uint64_t filed;   /* what is known of the kernel; 0: an ordinary one */
+	uint64_t node_id; /* where it was filed last */
+	uint64_t start_ns;
 	uint8_t kind; /* enum cs_call_kind */
 	bool collective;
 	bool nccl;
 	bool node_seen; /* an event named a node of this call */
 	bool asking;    /* the driver is being asked something: a callback from inside that is not the
 			   application's */
-	uint32_t epoch;
-	uint32_t correlation_id;
-	uint64_t filed;   /* what is known of the kernel; 0: an ordinary one */
-	uint64_t node_id; /* where it was filed last */
-	uint64_t start_ns;
-	uint32_t name_id;    /* of the kernel, 0 unknown */
-	uint32_t root_graph; /* INSTANTIATE: id of the graph that is being made, 0 not seen yet */
-	uint32_t moved_count;
 };
 
 /* NULL: more threads than slots. */

@@ -50,14 +50,14 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 static struct cs_kernel_name *
 find_slot(struct cs_name_cache *cache, const char *name, struct cs_kernel_name **target)
 {
+	const uint64_t mask = CS_NAME_CACHE_SLOTS / CS_NAME_CACHE_WAYS - 1;
 	uint64_t hash = cs_pair_hash((uint64_t)(uintptr_t)name);
+	struct cs_kernel_name *victim = &cache->slots[(hash & mask) * CS_NAME_CACHE_WAYS];
 	unsigned int best = 0;
 
-	*target = NULL;
+	*target = &victim[cache->next_victim++ % CS_NAME_CACHE_WAYS];
 	for (unsigned int which = 0; which < 2; which++, hash >>= 32) {
-		struct cs_kernel_name *bucket =
-			&cache->slots[(size_t)(hash & (CS_NAME_CACHE_SLOTS / CS_NAME_CACHE_WAYS - 1)) *
-				      CS_NAME_CACHE_WAYS];
+		struct cs_kernel_name *bucket = &cache->slots[(hash & mask) * CS_NAME_CACHE_WAYS];
 		struct cs_kernel_name *first = NULL;
 		unsigned int empty = 0;
 
@@ -65,15 +65,13 @@ find_slot(struct cs_name_cache *cache, const char *name, struct cs_kernel_name *
 			if (bucket[i].address == name)
 				return &bucket[i];
 			if (!bucket[i].address) {
-				first = first ? first : &bucket[i];
+				first = &bucket[i];
 				empty++;
 			}
 		}
 		if (empty > best) {
 			best = empty;
 			*target = first;
-		} else if (!*target) {
-			*target = &bucket[cache->next_victim++ % CS_NAME_CACHE_WAYS];
 		}
 	}
 	return NULL;

@@ -353,9 +353,9 @@ test_late_records_keep_what_they_were_launched_with(void **state)
 	assert_int_equal(bytes_at(ids[0], launched[0]), 1024);
 	assert_int_equal(bytes_at(ids[1], launched[0]), UNKNOWN);
 	for (int32_t i = 1; i <= CHANGES; i++) {
-		assert_int_equal(bytes_at(ids[0], launched[i]),
-			i % 3 == 0 ? UNKNOWN : (64U + 16U * (uint32_t)i) * 16U);
-		assert_int_equal(bytes_at(ids[1], launched[i]), 512U * (uint32_t)i);
+		assert_int_equal(
+			bytes_at(ids[0], launched[i]), i % 3 == 0 ? UNKNOWN : (64 + 16 * (uint64_t)i) * 16);
+		assert_int_equal(bytes_at(ids[1], launched[i]), 512 * (uint64_t)i);
 	}
 	assert_int_equal(live(), before);
 }
@@ -382,7 +382,7 @@ test_forgotten_changes_are_unknown(void **state)
 	for (uint32_t i = 0; i <= CHANGES; i++) {
 		uint64_t bytes = bytes_at(exec->nodes[0]->id, launched[i]);
 
-		assert_true(bytes == UNKNOWN || bytes == (i + 1) * 16U);
+		assert_true(bytes == UNKNOWN || bytes == (i + 1) * 16ULL);
 		known += bytes != UNKNOWN;
 	}
 	assert_int_equal(known, 1 + CS_HISTORY_WAYS);
@@ -480,7 +480,7 @@ test_full_ledger_is_said(void **state)
 	uint32_t missing = 0;
 
 	(void)state;
-	for (uint64_t i = 0; i < 2 * CS_LEDGER_SLOTS; i++)
+	for (uint64_t i = 0; i < 2ULL * CS_LEDGER_SLOTS; i++)
 		cs_ledger_put(ledger, 0x7fffffffULL << 32 | i, CS_FILED);
 	for (uint32_t i = 0; i < 64; i++)
 		capture(graph, 64);
@@ -488,7 +488,7 @@ test_full_ledger_is_said(void **state)
 		missing += bytes_of(graph->nodes[i]->id) == UNKNOWN;
 	assert_true(missing > 0);
 	assert_int_equal(world_unlabelled(CS_UNLABELLED_LEDGER_FULL) - reason, missing);
-	for (uint64_t i = 0; i < 2 * CS_LEDGER_SLOTS; i++)
+	for (uint64_t i = 0; i < 2ULL * CS_LEDGER_SLOTS; i++)
 		cs_ledger_remove(ledger, 0x7fffffffULL << 32 | i);
 	capture(graph, 64);
 	assert_int_equal(bytes_of(graph->nodes[64]->id), 1024);
