@@ -27,6 +27,8 @@ def host(directory, *flags, cupti="13", injected=True, prefix=(), steps=STEPS, *
         flags = ("--load", f"libcupti.so.{cupti}", *flags)
     if injected:
         variables["CUDA_INJECTION64_PATH"] = INJECTOR
+    if {"--leave", "--fork", "--init-only"} & set(flags):
+        variables["ASAN_OPTIONS"] = "detect_leaks=0"  # the program itself leaves without cleaning up
     variables.update(env)
     done = subprocess.run([*prefix, str(FAKES / "scenario_rank"), "--rank", "0", "--steps", str(steps), *flags,
                            str(scenario_path("small"))],

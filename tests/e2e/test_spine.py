@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole path on the fake driver: what the ranks did (their own truth), what /metrics and the command say of it."""
 import collections
+import threading
+import time
 import unittest
 
-from node import NodeTest, by, size_label, total
+from node import NodeTest, by, size_label, total, wait_for
 
 KEYS = ("gpu", "rank", "op", "impl", "size")
 DURATION = "collscope_collective_duration_seconds"
@@ -43,14 +45,15 @@ class Counted:
             self.assertEqual([found[key][le] for le in sorted(found[key])], cumulative, key)
 
     def test_phases_are_right_or_unknown(self):
-        truth = {(one["op"], one["impl"], size_label(one["bytes"])): one["phase"]
-                 for rank in self.node.truth["ranks"] for one in rank["classes"]}
-        known = 0
-        for labels, value in self.metrics[DURATION + "_count"]:
-            phase = truth[(labels["op"], labels["impl"], labels["size"])]
-            self.assertIn(labels["phase"], (phase, "unknown"), labels)
-            known += value if labels["phase"] == phase else 0
-        self.assertGreater(known, 0.8 * total(self.metrics, DURATION + "_count"))
+        keys = (*KEYS, "phase")
+        truth = self.node.expected("count", *keys)
+        found = by(self.metrics, DURATION + "_count", *keys)
+        for key, value in found.items():
+            if key[-1] != "unknown":
+                self.assertLessEqual(value, truth[key], key)
+        known = sum(value for key, value in found.items() if key[-1] != "unknown")
+        expected = sum(value for key, value in truth.items() if key[-1] != "unknown")
+        self.assertGreaterEqual(known, 0.8 * expected)
 
     def test_nothing_is_lost(self):
         self.assertEqual(total(self.metrics, "collscope_records_lost_total"), 0)
@@ -156,13 +159,91 @@ class LateRank(NodeTest):
         self.assertEqual(sum(arrivals.values()), arrivals[("3",)])
 
 
+class TwoServers(NodeTest):
+    """Two groups of four on one node: the late rank of one is nobody's trouble in the other."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("groups", flags=("--linger", "1"))
+        cls.node.start_exporter()
+        cls.metrics = cls.scrape_when_counted()
+
+    def test_who_came_last(self):
+        waits = collections.Counter()
+        for labels, value in self.metrics["collscope_collective_wait_seconds_sum"]:
+            waits[labels["gpu"]] += value
+        truth = {str(rank["rank"]): sum(one["wait_ns"] for one in rank["classes"]) / 1e9
+                 for rank in self.node.truth["ranks"]}
+        for gpu, expected in truth.items():
+            self.assertAlmostEqual(waits[gpu], expected, delta=0.2 * expected + 0.005, msg=gpu)
+        arrivals = by(self.metrics, "collscope_collective_last_arrivals_total", "gpu")
+        self.assertEqual(sum(arrivals[(str(gpu),)] for gpu in range(4, 8)), arrivals[("6",)])
+
+
+class VllmV1(Counted, NodeTest):
+    """Piecewise graphs and eager kernels: many launches make one step."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("vllm-v1", flags=("--linger", "1"))
+        cls.node.start_exporter()
+        cls.metrics = cls.scrape_when_counted()
+
+
+class VllmV2(Counted, NodeTest):
+    @classmethod
+    def prepare(cls):
+        cls.node.play("vllm-v2", flags=("--linger", "1"))
+        cls.node.start_exporter()
+        cls.metrics = cls.scrape_when_counted()
+
+
+class Hang(NodeTest):
+    """A rank that hangs before collective 57 of the verify graph, the others inside it: said within a short while."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.start_exporter()
+        cls.thread = threading.Thread(target=cls.node.play, args=("hang",), kwargs={"flags": ("--linger", "25")})
+        cls.thread.start()
+        cls.addClassCleanup(cls.thread.join)
+
+    def test_stall_is_said(self):
+        stalled = wait_for(lambda: [labels for labels, value in (self.node.scrape() or {}).get(
+            "collscope_stalled_collective_seconds", []) if value >= 10], "a stalled collective in /metrics")
+        self.assertEqual({(labels["op"], labels["impl"]) for labels in stalled}, {("all_reduce", "nccl")})
+
+
+class Demand(NodeTest):
+    """Labels are learnt at capture, then CUPTI is finalized; asked for, a window still finds every label, and the process
+    lives on (a finalize after that would kill it at its next graph launch)."""
+
+    @classmethod
+    def prepare(cls):
+        cls.thread = threading.Thread(target=cls.node.play, args=("small",),
+                                      kwargs={"mode": "demand", "flags": ("--seconds", "45", "--linger", "1")})
+        cls.thread.start()
+        cls.addClassCleanup(cls.thread.join)
+
+    def test_window_after_finalize(self):
+        time.sleep(35)
+        self.assertEqual(self.node.dump("collective"), [])
+        self.node.collscope("trace", "--seconds", "2", "--all", "--wait")
+        self.thread.join()
+        self.assertEqual([rank["exit"] for rank in self.node.truth["ranks"]], [0, 0])
+        lines = self.node.dump("collective")
+        self.assertEqual({line["rank"] for line in lines}, {0, 1})
+        self.assertEqual({(line["bytes"], line["impl"], line["size_from"]) for line in lines},
+                         {(43008, "nccl", "nccl_profiler"), (14336, "nccl", "nccl_profiler")})
+
+
 class Sample(NodeTest):
     """Windows: what is recorded is a part of what happened, each record true and labelled."""
 
     @classmethod
     def prepare(cls):
         cls.node.play("small", mode="sample", flags=("--events", "--linger", "1", "--steps", "600"),
-                      COLLSCOPE_PERIOD_MS="500", COLLSCOPE_WINDOW_MS="100")
+                      COLLSCOPE_PERIOD_MS="500", COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1")
 
     def test_records_are_events(self):
         events = {(rank["rank"], event["start_ns"], event["end_ns"]): event

@@ -80,6 +80,7 @@ static const struct plugin *plugin;
 static void *context;
 static int mask;
 static int own_rank;
+static uint64_t own_world = 1;
 static uint64_t own_hash;
 static uint64_t sequence;
 static void *group_handle; /* GroupApi */
@@ -112,6 +113,7 @@ scenario_nccl_open(int rank, int world, uint64_t comm_hash)
 	void *library;
 
 	own_rank = rank;
+	own_world = (uint64_t)world;
 	own_hash = comm_hash;
 	domain = nvtxDomainCreateA("NCCL");
 	name_all_reduce = nvtxDomainRegisterStringA(domain, "ncclAllReduce");
@@ -122,6 +124,14 @@ scenario_nccl_open(int rank, int world, uint64_t comm_hash)
 	plugin = library ? dlsym(library, "ncclProfiler_v5") : NULL;
 	if (plugin && plugin->init(&context, comm_hash, &mask, NULL, 1, world, rank, quiet_log) != 0)
 		plugin = NULL;
+}
+
+/* What the caller of the collective passes: an all-gather's message is what all ranks get, each sends its
+ * part. */
+static uint64_t
+own_part(const struct scenario_impl *impl, uint64_t bytes)
+{
+	return strcmp(impl->op, "all_gather") == 0 ? bytes / own_world : bytes;
 }
 
 /* Starts an event when the plugin asked for its kind. */
@@ -167,10 +177,11 @@ void
 scenario_nccl_before(const struct scenario_impl *impl, uint64_t bytes, void *stream, bool captured)
 {
 	struct descriptor group = {.group_api = {captured, 1}};
-	struct descriptor api = {.coll_api = {impl->func, bytes / 2, "ncclBfloat16", 0, stream, captured}};
+	struct descriptor api = {
+		.coll_api = {impl->func, own_part(impl, bytes) / 2, "ncclBfloat16", 0, stream, captured}};
 	struct descriptor launch = {.kernel_launch = {stream}};
 
-	push_range(impl, bytes);
+	push_range(impl, own_part(impl, bytes));
 	start(EVENT_GROUP_API, &group, &group_handle);
 	if (plugin && group_handle)
 		plugin->state(group_handle, STATE_GROUP_START, NULL);
@@ -202,7 +213,7 @@ scenario_nccl_after(const struct scenario_impl *impl, uint64_t bytes, bool captu
 		coll.coll.parent_group = handle;
 		coll.parent = coll_handle;
 		if (strcmp(impl->op, "all_gather") == 0) {
-			coll.coll.count = bytes;
+			coll.coll.count = own_part(impl, bytes);
 			coll.coll.datatype = "ncclInt8";
 		}
 		start(EVENT_COLL, &coll, &coll_event);

@@ -195,26 +195,58 @@ open_output(const char *path)
 	return file;
 }
 
-/* From this operation of the launch on, nothing ever ends. */
-static void
-hang(const struct scenario *scenario, struct scenario_launch *launch, uint32_t collective)
+/* The rank of this one's group that hangs in this step; NULL: none does. */
+static const struct scenario_rank *
+who_hangs(const struct scenario *scenario, uint64_t step)
 {
-	uint32_t i, seen = 0;
-	bool hung = false;
+	uint32_t first = options.rank / scenario->group * scenario->group;
+	uint32_t r;
 
-	for (i = 0; i < launch->count; i++) {
-		if (scenario->ops[launch->planned[i].op].type == SCENARIO_COLLECTIVE && seen++ == collective)
-			hung = true;
-		if (hung)
-			launch->planned[i].span.end_ns = CS_FAKE_NEVER_NS;
+	for (r = first; r < first + scenario->group; r++)
+		if (step == scenario->rank[r].hang_step)
+			return &scenario->rank[r];
+	return NULL;
+}
+
+/* The one that hangs never ends what comes before the collective, the others never leave it. Nothing after it
+ * begins. */
+static void
+hang(const struct scenario *scenario, struct scenario_launch *launch, const struct scenario_rank *who)
+{
+	bool own = who == &scenario->rank[options.rank];
+	uint32_t i, at = 0, seen = 0;
+
+	while (at < launch->count && (scenario->ops[launch->planned[at].op].type != SCENARIO_COLLECTIVE ||
+					     seen++ != who->hang_collective))
+		at++;
+	if (own && at > 0)
+		at--;
+	for (i = at; i < launch->count; i++) {
+		launch->planned[i].span.end_ns = CS_FAKE_NEVER_NS;
+		if (i > at)
+			launch->planned[i].span.start_ns = CS_FAKE_NEVER_NS;
 	}
 }
 
+/* Nothing comes back from the GPU any more; after --linger somebody kills the server. */
+_Noreturn static void
+stay_hung(const struct scenario_truth *truth, uint64_t steps, FILE *out)
+{
+	if (out) {
+		scenario_truth_write(truth, steps, 0, out);
+		fflush(out);
+	}
+	sleep_until(now_ns() + (uint64_t)(options.linger_seconds * 1e9));
+	raise(SIGKILL);
+	abort();
+}
+
 static uint64_t
-play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events)
+play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE *out)
 {
 	const struct scenario *scenario = gpu->scenario;
 	const struct scenario_rank *who = &scenario->rank[options.rank];
+	const struct scenario_rank *hanging;
 	struct scenario_plan plan;
 	uint64_t epoch_ns = begin_ns();
 	uint64_t step;
@@ -229,15 +261,15 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events)
 		profile(step);
 		if (step == who->die_step)
 			raise(SIGKILL);
-		if (step == who->hang_step)
-			hang(scenario, &plan.launches[0], who->hang_collective);
+		hanging = who_hangs(scenario, step);
+		if (hanging)
+			hang(scenario, &plan.launches[0], hanging);
 		for (i = 0; i < scenario->launches; i++) {
 			sleep_until(plan.launches[i].start_ns - LEAD_NS);
 			scenario_gpu_launch(gpu, &plan.launches[i]);
-			if (step != who->hang_step)
-				scenario_truth_add(truth, &plan.launches[i], step, events);
-			else
-				scenario_gpu_wait(gpu);
+			if (hanging)
+				stay_hung(truth, step, out);
+			scenario_truth_add(truth, &plan.launches[i], step, events);
 		}
 	}
 	scenario_gpu_wait(gpu);
@@ -296,7 +328,7 @@ main(int argc, char **argv)
 		0x5ce0a71000000000U + options.rank / scenario.group);
 	scenario_gpu_capture(&gpu);
 	fork_child();
-	steps = play(&gpu, truth, events);
+	steps = play(&gpu, truth, events, out);
 	if (out) {
 		scenario_truth_write(truth, steps, gpu.driver->late_launches(), out);
 		fclose(out);
