@@ -116,8 +116,7 @@ on_kernel(struct cs_activity *activity, const struct cs_activity_kernel *kernel)
 	if (kernel->end_ns > activity->last_end_ns)
 		activity->last_end_ns = kernel->end_ns;
 	if (kernel->graph_node_id != 0)
-		cs_launches_node(
-			&activity->launches, kernel->correlation_id, kernel->graph_id, kernel->start_ns);
+		cs_launches_node(&activity->launches, kernel->correlation_id, kernel->graph_id);
 	activity->resolve(&key, &identity);
 	if (identity.kind == CS_CATALOG_NONE) {
 		record.type = CS_RECORD_BUSY;
@@ -217,7 +216,6 @@ on_graph(struct cs_activity *activity, const struct cs_activity_graph *graph)
 	record.graph_id = graph->graph_id;
 	if (graph->end_ns > activity->last_end_ns)
 		activity->last_end_ns = graph->end_ns;
-	cs_launches_whole(&activity->launches, graph->correlation_id, graph->graph_id, graph->start_ns);
 	cs_segment_writer_append(activity->writer, &record);
 }
 

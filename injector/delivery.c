@@ -137,18 +137,6 @@ cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts)
 	counts->kernels = atomic_load_explicit(&activity.kernels_total, memory_order_relaxed);
 	counts->bad = atomic_load_explicit(&activity.bad_total, memory_order_relaxed);
 	pthread_mutex_lock(&parse_lock);
-	for (unsigned int i = 0; i < CS_DEPTH_COUNT; i++)
-		counts->launches[i] = activity.launches.depth[i].count;
+	counts->launches = activity.launches.count;
 	pthread_mutex_unlock(&parse_lock);
-}
-
-bool
-cs_delivery_steps(struct cs_launches_steps *steps)
-{
-	bool found;
-
-	pthread_mutex_lock(&parse_lock);
-	found = cs_launches_steps(&activity.launches, steps);
-	pthread_mutex_unlock(&parse_lock);
-	return found;
 }

@@ -35,12 +35,11 @@ struct cs_delivery_counts {
 	uint64_t requested, completed;
 	uint32_t held;
 	uint64_t kernels, bad; /* records, all times */
-	uint64_t launches[CS_DEPTH_COUNT];
+	uint64_t launches;     /* graph launches that kernel records belong to */
 };
 /* held leaves out buffers taken before `ignore_before_ns`. */
 void cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts);
 /* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
 uint64_t cs_delivery_take_wanted(void);
-bool cs_delivery_steps(struct cs_launches_steps *steps);
 
 #endif

@@ -5,27 +5,25 @@
 #define MARGIN           0.75
 
 void
-cs_governor_init(struct cs_governor *governor, double budget, uint64_t base_period_ns, uint64_t deep_ns,
-	uint64_t light_ns)
+cs_governor_init(struct cs_governor *governor, double budget, uint64_t base_period_ns, uint64_t window_ns)
 {
 	*governor = (struct cs_governor){
 		.budget = budget,
 		.base_period_ns = base_period_ns,
-		.deep_ns = deep_ns,
-		.light_ns = light_ns,
+		.window_ns = window_ns,
 		.perturbation = -1,
 	};
 }
 
 void
-cs_governor_measure(struct cs_governor *governor, const struct cs_launches_steps *steps)
+cs_governor_measure(struct cs_governor *governor, const struct cs_steps_medians *steps)
 {
 	double measured;
 
-	if (steps->deep_count < CS_GOVERNOR_SAMPLES_MIN || steps->light_count < CS_GOVERNOR_SAMPLES_MIN ||
-		steps->light_ns == 0)
+	if (steps->traced_count < CS_GOVERNOR_SAMPLES_MIN ||
+		steps->untraced_count < CS_GOVERNOR_SAMPLES_MIN || steps->untraced_ns == 0)
 		return;
-	measured = (double)steps->deep_ns / (double)steps->light_ns - 1;
+	measured = (double)steps->traced_ns / (double)steps->untraced_ns - 1;
 	if (measured < 0)
 		measured = 0;
 	if (measured > PERTURBATION_MAX)
@@ -40,9 +38,7 @@ cost_of(const struct cs_governor *governor, unsigned int exponent)
 	double period_ns = (double)(governor->base_period_ns << exponent);
 	double perturbation = governor->perturbation < 0 ? CS_GOVERNOR_UNMEASURED : governor->perturbation;
 
-	return (perturbation * (double)governor->deep_ns +
-		       CS_GOVERNOR_LIGHT_COST * 2 * (double)governor->light_ns) /
-	       period_ns;
+	return perturbation * (double)governor->window_ns / period_ns;
 }
 
 void
@@ -68,7 +64,4 @@ cs_governor_choose(struct cs_governor *governor, struct cs_governor_choice *choi
 	}
 	choice->period_ns = governor->base_period_ns << governor->exponent;
 	choice->cost = cost_of(governor, governor->exponent);
-	choice->light_always = choice->cost + CS_GOVERNOR_LIGHT_COST <= MARGIN * governor->budget;
-	if (choice->light_always)
-		choice->cost += CS_GOVERNOR_LIGHT_COST;
 }

@@ -13,8 +13,6 @@ cs_schedule_init(struct cs_schedule *schedule, const struct cs_settings *setting
 	schedule->mode = settings->mode;
 	schedule->period_ns = settings->period_ms * CS_NS_PER_MS;
 	schedule->window_ns = settings->window_ms * CS_NS_PER_MS;
-	/* As many steps on each side as in the middle: enough for a median. */
-	schedule->light_ns = schedule->window_ns;
 }
 
 static void

@@ -11,6 +11,8 @@
  *   | light | deep (window_ns) | light | off, or light when light_always ... |
  *   0       light_ns
  *
+ * Light parts are off (light_ns 0): steps.h says why CUPTI's instrument for them cannot be used.
+ *
  * Full mode, and a request to trace: deep, in slices of CS_SCHEDULE_SLICE_NS so that coverage is reported as
  * it happens. Pure; one thread.
  */

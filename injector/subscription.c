@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "subscription.h"
 
+#include "clock.h"
 #include "context.h"
 #include "labels.h"
 #include "log.h"
+#include "tracing.h"
 
 #include <errno.h>
 
 static CUpti_SubscriberHandle handle;
 static _Atomic bool held;
+static struct cs_steps steps;
 
 bool
 cs_subscription_held(void)
@@ -25,6 +28,27 @@ on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		cs_labels_on_resource(cbid, data);
 }
 
+/* The label side has switched cuGraphLaunch on. */
+static void
+note_graph_launch(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
+{
+	const cuGraphLaunch_params *launch = data->functionParams;
+
+	if ((cbid != CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch &&
+		    cbid != CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz) ||
+		data->callbackSite != CUPTI_API_ENTER || !launch)
+		return;
+	/* Both variants have the same parameters. */
+	cs_steps_note(&steps, (uint64_t)(uintptr_t)launch->hGraph, cs_clock_monotonic_ns(),
+		cs_tracing_depth() == CS_DEPTH_DEEP);
+}
+
+bool
+cs_subscription_steps(struct cs_steps_medians *medians)
+{
+	return cs_steps_medians(&steps, medians);
+}
+
 /* Application threads, inside their CUDA calls. */
 static void CUPTIAPI
 on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
@@ -35,8 +59,10 @@ on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, cons
 	if (cs_instance_active()) {
 		if (domain == CUPTI_CB_DOMAIN_RESOURCE)
 			on_resource(cbid, data);
-		else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cs_injector_borrow_writer())
+		else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cs_injector_borrow_writer()) {
+			note_graph_launch(cbid, data);
 			cs_labels_on_driver_api(cbid, data);
+		}
 	}
 	errno = saved_errno;
 }

@@ -7,6 +7,7 @@
 #define CS_SUBSCRIPTION_H
 
 #include "instance.h"
+#include "steps.h"
 
 /*
  * Subscribes and switches context callbacks on. 0; -EBUSY: somebody else holds it, whose name is in `other`
@@ -19,6 +20,8 @@ int cs_subscription_begin(
 void cs_subscription_end(struct cs_instance *instance);
 
 bool cs_subscription_held(void);
+/* Step times of graphs that were launched while we were subscribed. Any thread. */
+bool cs_subscription_steps(struct cs_steps_medians *medians);
 /* Switches the label side's callbacks on, when held. CONTEXT_CREATED or worker. */
 void cs_subscription_enable_labels(void);
 

@@ -5,32 +5,22 @@
 
 #include <errno.h>
 
-static const CUpti_ActivityKind light_kinds[] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE};
 static const CUpti_ActivityKind deep_kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
 
-static enum cs_depth now; /* start-up, then the worker */
+static _Atomic uint32_t now; /* enum cs_depth */
 
 enum cs_depth
 cs_tracing_depth(void)
 {
-	return now;
+	return (enum cs_depth)atomic_load_explicit(&now, memory_order_relaxed);
 }
 
 static const CUpti_ActivityKind *
 kinds_of(enum cs_depth depth, size_t *count)
 {
-	switch (depth) {
-	case CS_DEPTH_LIGHT:
-		*count = sizeof(light_kinds) / sizeof(light_kinds[0]);
-		return light_kinds;
-	case CS_DEPTH_DEEP:
-		*count = sizeof(deep_kinds) / sizeof(deep_kinds[0]);
-		return deep_kinds;
-	default:
-		*count = 0;
-		return NULL;
-	}
+	*count = depth == CS_DEPTH_DEEP ? sizeof(deep_kinds) / sizeof(deep_kinds[0]) : 0;
+	return deep_kinds;
 }
 
 static void
@@ -74,10 +64,12 @@ int
 cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure)
 {
 	*failure = CUPTI_SUCCESS;
-	if (depth == now)
+	if (depth == CS_DEPTH_LIGHT)
+		return -EOPNOTSUPP;
+	if (depth == cs_tracing_depth())
 		return 0;
-	disable(&instance->cupti, now);
-	now = CS_DEPTH_OFF;
+	disable(&instance->cupti, cs_tracing_depth());
+	atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
 	if (depth == CS_DEPTH_OFF)
 		return 0;
 	if (!atomic_load(&instance->callbacks_registered)) {
@@ -89,7 +81,7 @@ cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult
 	*failure = enable(&instance->cupti, depth);
 	if (*failure != CUPTI_SUCCESS)
 		return -EIO;
-	now = depth;
+	atomic_store_explicit(&now, (uint32_t)depth, memory_order_relaxed);
 	return 0;
 }
 
@@ -107,5 +99,5 @@ cs_tracing_begin_early(struct cs_instance *instance)
 void
 cs_tracing_forget(void)
 {
-	now = CS_DEPTH_OFF;
+	atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Switches CUPTI's activity kinds: light = GRAPH_TRACE, deep = CONCURRENT_KERNEL, MEMCPY and MEMSET. A change
- * of depth takes 10 to 110 us on the worker and was seen to cover every launch by one depth or the other.
+ * Switches CUPTI's activity kinds: deep = CONCURRENT_KERNEL, MEMCPY and MEMSET. A change takes 10 to 110 us
+ * on the worker and holds for graphs that were instantiated before, too.
+ *
+ * Light tracing (GRAPH_TRACE) is refused: switched on after a graph was instantiated without it, it ends the
+ * process at the next launch (steps.h).
  *
  * MEMCPY and MEMSET are on for the copies, and because CUPTI before 13.3 leaks when graphs hold such nodes
  * that are not traced.
  *
- * Worker, but for begin_early (start-up). The caller is between cs_instance_enter_cupti and _leave_.
+ * Worker, but for begin_early (start-up) and depth (any thread). The caller is between
+ * cs_instance_enter_cupti and _leave_.
  */
 #ifndef CS_TRACING_H
 #define CS_TRACING_H
@@ -20,7 +24,7 @@ CUptiResult cs_tracing_register(struct cs_instance *instance);
 void cs_tracing_begin_early(struct cs_instance *instance);
 
 enum cs_depth cs_tracing_depth(void);
-/* 0, or -EIO with CUPTI's result in *failure and depth OFF. */
+/* 0; -EOPNOTSUPP for LIGHT, nothing changed; or -EIO with CUPTI's result in *failure and depth OFF. */
 int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
 /* Somebody else's kinds now: forget, without touching CUPTI. */
 void cs_tracing_forget(void);

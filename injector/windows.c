@@ -31,8 +31,7 @@ write_window(struct cs_windows *windows, const struct cs_window *window, uint64_
 }
 
 static void
-settle_one(struct cs_windows *windows, const struct cs_window *window,
-	const uint64_t launches[CS_DEPTH_COUNT], bool foreign)
+settle_one(struct cs_windows *windows, const struct cs_window *window, uint64_t launches, bool foreign)
 {
 	struct cs_status *status = cs_segment_writer_status(windows->writer);
 	enum cs_depth seen = foreign ? CS_DEPTH_OFF : window->depth;
@@ -41,14 +40,12 @@ settle_one(struct cs_windows *windows, const struct cs_window *window,
 		&status->trace_ns[seen], window->end_ns - window->start_ns, memory_order_relaxed);
 	if (window->depth == CS_DEPTH_OFF)
 		return;
-	write_window(windows, window,
-		launches ? launches[window->depth] - windows->launches_reported[window->depth] : 0, foreign);
-	if (launches)
-		windows->launches_reported[window->depth] = launches[window->depth];
+	write_window(windows, window, launches - windows->launches_reported, foreign);
+	windows->launches_reported = launches;
 }
 
 void
-cs_windows_settle(struct cs_windows *windows, const uint64_t launches[CS_DEPTH_COUNT], bool foreign)
+cs_windows_settle(struct cs_windows *windows, uint64_t launches, bool foreign)
 {
 	for (uint32_t i = 0; i < windows->pending_count; i++)
 		settle_one(windows, &windows->pending[i], launches, foreign);
@@ -65,7 +62,7 @@ cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordina
 	open->end_ns = now_ns > open->start_ns ? now_ns : open->start_ns;
 	if (open->end_ns > open->start_ns || open->depth != CS_DEPTH_OFF) {
 		if (windows->pending_count == CS_WINDOWS_PENDING) {
-			settle_one(windows, &windows->pending[0], NULL, false);
+			settle_one(windows, &windows->pending[0], windows->launches_reported, false);
 			memmove(&windows->pending[0], &windows->pending[1],
 				(CS_WINDOWS_PENDING - 1) * sizeof(windows->pending[0]));
 			windows->pending_count--;

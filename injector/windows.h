@@ -25,14 +25,14 @@ struct cs_windows {
 	struct cs_window open;
 	uint32_t pending_count;
 	struct cs_window pending[CS_WINDOWS_PENDING];
-	uint64_t launches_reported[CS_DEPTH_COUNT];
+	uint64_t launches_reported;
 };
 
 void cs_windows_init(struct cs_windows *windows, struct cs_segment_writer *writer, uint64_t now_ns);
 /* Closes the open stretch and begins another. */
 void cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns);
-/* Writes what is pending. launches: graph launches recorded so far, by depth. foreign: they belonged to
+/* Writes what is pending. launches: graph launches recorded so far. foreign: they belonged to
  * another tool, so they count as time without tracing. */
-void cs_windows_settle(struct cs_windows *windows, const uint64_t launches[CS_DEPTH_COUNT], bool foreign);
+void cs_windows_settle(struct cs_windows *windows, uint64_t launches, bool foreign);
 
 #endif

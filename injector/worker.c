@@ -24,7 +24,7 @@
  * on who owns CUPTI. Longer than the longest step. */
 #define DRAIN_NS (3 * CS_NS_PER_S)
 /* In tracing without end a verdict is due this often. */
-#define JUDGE_NS (5 * CS_NS_PER_S)
+#define JUDGE_NS (3 * CS_NS_PER_S)
 /* Failures in a row before we give up: of kinds to switch on, and of records without a valid time. */
 #define FAILURES_MAX    8U
 #define BAD_RECORDS_MIN 1000U
@@ -199,8 +199,6 @@ turn_window(struct worker *w, const struct cs_schedule_plan *plan)
 		if (depth != cs_tracing_depth())
 			set_depth(w, depth);
 	}
-	if (w->lingering && depth == CS_DEPTH_LIGHT)
-		depth = CS_DEPTH_OFF; /* what is on gives no graph records */
 	if (!w->lingering)
 		depth = cs_tracing_depth();
 	if (depth != CS_DEPTH_OFF)
@@ -236,10 +234,10 @@ settle_when_sure(struct worker *w)
 static void
 govern(struct worker *w)
 {
-	struct cs_launches_steps steps;
+	struct cs_steps_medians steps;
 	struct cs_governor_choice choice;
 
-	if (cs_delivery_steps(&steps))
+	if (cs_subscription_steps(&steps))
 		cs_governor_measure(&w->governor, &steps);
 	cs_governor_choose(&w->governor, &choice);
 	if (choice.period_ns != w->schedule.period_ns)
@@ -247,7 +245,6 @@ govern(struct worker *w)
 			(unsigned long long)(choice.period_ns / CS_NS_PER_MS), w->governor.perturbation,
 			choice.cost);
 	w->schedule.period_ns = choice.period_ns;
-	w->schedule.light_always = choice.light_always;
 	atomic_store_explicit(&w->status->period_ns, choice.period_ns, memory_order_relaxed);
 }
 
@@ -539,18 +536,26 @@ sleep_until_next(const struct worker *w, uint64_t look_ns)
 	cs_instance_sleep(sleep_ns);
 }
 
-/* The process is about to exit: what is complete but not full would be lost with it. */
-static void
+/* The process is about to exit: what is complete but not full would be lost with it. true: this was the last
+ * turn. */
+static bool
 leave_when_asked(struct worker *w)
 {
 	if (atomic_load(&w->instance->leaving) != CS_LEAVING_ASKED)
-		return;
+		return false;
 	w->next_flush_ns = 0;
 	flush_when_due(w);
+	if (!w->yielded) {
+		cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
+		settle_when_sure(w);
+	}
+	update_status(w);
 	atomic_store(&w->instance->leaving, CS_LEAVING_DONE);
+	return true;
 }
 
-static void
+/* false: the process is leaving. */
+static bool
 turn(struct worker *w)
 {
 	struct cs_schedule_plan plan;
@@ -560,7 +565,8 @@ turn(struct worker *w)
 	name_devices(w);
 	answer_requests(w);
 	follow_schedule(w, &plan);
-	leave_when_asked(w);
+	if (leave_when_asked(w))
+		return false;
 	flush_when_due(w);
 	judge(w);
 	if (w->monotonic_ns >= w->next_second_ns) {
@@ -571,6 +577,7 @@ turn(struct worker *w)
 	}
 	update_status(w);
 	sleep_until_next(w, plan.until_ns);
+	return true;
 }
 
 static void *
@@ -583,8 +590,8 @@ run(void *argument)
 	cs_identity_fill_process(w->instance, w->writer);
 	name_devices(w);
 	cs_exporter_spawn(&w->instance->settings, w->instance->directory);
-	while (cs_instance_active())
-		turn(w);
+	while (cs_instance_active() && turn(w))
+		;
 	/* Nobody answers the exit handler any more. */
 	atomic_store(&w->instance->leaving, CS_LEAVING_NO_WORKER);
 	return NULL;
@@ -605,7 +612,7 @@ cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 	worker.status = cs_segment_writer_status(writer);
 	cs_schedule_init(&worker.schedule, &instance->settings);
 	cs_governor_init(&worker.governor, instance->settings.budget, worker.schedule.period_ns,
-		worker.schedule.window_ns, worker.schedule.light_ns);
+		worker.schedule.window_ns);
 	cs_windows_init(&worker.windows, writer, now_ns);
 	worker.windows.open.depth = cs_tracing_depth();
 	if (instance->settings.mode == CS_MODE_SAMPLE)

@@ -18,18 +18,18 @@ make(double budget)
 {
 	struct cs_governor governor;
 
-	cs_governor_init(&governor, budget, 10000 * MS, 100 * MS, 100 * MS);
+	cs_governor_init(&governor, budget, 10000 * MS, 100 * MS);
 	return governor;
 }
 
-static struct cs_launches_steps
-steps(uint64_t deep_ns, uint64_t light_ns)
+static struct cs_steps_medians
+steps(uint64_t traced_ns, uint64_t untraced_ns)
 {
-	return (struct cs_launches_steps){
-		.graph_id = 1, .deep_count = 40, .light_count = 80, .deep_ns = deep_ns, .light_ns = light_ns};
+	return (struct cs_steps_medians){
+		.traced_count = 40, .untraced_count = 80, .traced_ns = traced_ns, .untraced_ns = untraced_ns};
 }
 
-/* Before anything is known the default fits: 45 % of 100 ms and 2.5 % of 200 ms in ten seconds. */
+/* Before anything is known the default fits: 45 % of 100 ms in ten seconds. */
 static void
 test_unmeasured(void **state)
 {
@@ -39,8 +39,7 @@ test_unmeasured(void **state)
 	(void)state;
 	cs_governor_choose(&governor, &choice);
 	assert_int_equal(choice.period_ns, 10000 * MS);
-	assert_true(choice.cost > 0.0049 && choice.cost < 0.0051);
-	assert_false(choice.light_always);
+	assert_true(choice.cost > 0.00449 && choice.cost < 0.00451);
 }
 
 static void
@@ -54,7 +53,7 @@ test_grows_when_dear(void **state)
 	do {
 		cs_governor_choose(&governor, &choice);
 	} while (choice.cost > 0.001 && ++rounds < 10);
-	/* 0.5 % has to be halved three times; two at once. */
+	/* 0.45 % has to be halved three times; two at once. */
 	assert_int_equal(choice.period_ns, 80000 * MS);
 	assert_int_equal(rounds, 1);
 }
@@ -63,7 +62,7 @@ static void
 test_bounded(void **state)
 {
 	struct cs_governor governor = make(0.0001);
-	struct cs_launches_steps dear = steps(50 * MS, 10 * MS);
+	struct cs_steps_medians dear = steps(50 * MS, 10 * MS);
 	struct cs_governor_choice choice;
 
 	(void)state;
@@ -77,7 +76,7 @@ static void
 test_shrinks_slowly(void **state)
 {
 	struct cs_governor governor = make(0.003);
-	struct cs_launches_steps dear = steps(20 * MS, 10 * MS), cheap = steps(101 * MS, 100 * MS);
+	struct cs_steps_medians dear = steps(20 * MS, 10 * MS), cheap = steps(101 * MS, 100 * MS);
 	struct cs_governor_choice choice;
 
 	(void)state;
@@ -109,7 +108,7 @@ test_within_budget(void **state)
 	for (size_t b = 0; b < sizeof(budgets) / sizeof(budgets[0]); b++) {
 		for (uint64_t deep = 90; deep < 600; deep += 30) {
 			struct cs_governor governor = make(budgets[b]);
-			struct cs_launches_steps measured = steps(deep * MS, 100 * MS);
+			struct cs_steps_medians measured = steps(deep * MS, 100 * MS);
 			struct cs_governor_choice choice;
 
 			cs_governor_measure(&governor, &measured);
@@ -122,27 +121,13 @@ test_within_budget(void **state)
 }
 
 static void
-test_light_always(void **state)
-{
-	struct cs_governor governor = make(0.05);
-	struct cs_launches_steps cheap = steps(105 * MS, 100 * MS);
-	struct cs_governor_choice choice;
-
-	(void)state;
-	cs_governor_measure(&governor, &cheap);
-	cs_governor_choose(&governor, &choice);
-	assert_true(choice.light_always);
-	assert_true(choice.cost <= 0.05);
-}
-
-static void
 test_too_few(void **state)
 {
 	struct cs_governor governor = make(0.01);
-	struct cs_launches_steps few = steps(50 * MS, 10 * MS);
+	struct cs_steps_medians few = steps(50 * MS, 10 * MS);
 
 	(void)state;
-	few.deep_count = CS_GOVERNOR_SAMPLES_MIN - 1;
+	few.traced_count = CS_GOVERNOR_SAMPLES_MIN - 1;
 	cs_governor_measure(&governor, &few);
 	assert_true(governor.perturbation < 0);
 }
@@ -156,7 +141,6 @@ main(void)
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_shrinks_slowly),
 		cmocka_unit_test(test_within_budget),
-		cmocka_unit_test(test_light_always),
 		cmocka_unit_test(test_too_few),
 	};
 

@@ -66,17 +66,17 @@ class Host(unittest.TestCase):
                     self.assertEqual(sum(segment["lost"].values()), 0)
                     self.assertLessEqual(segment["host_memory"], 32 << 20)
 
-    def test_sample_mode_counts_each_launch_once(self):
+    def test_sample_mode_opens_windows(self):
         truth, _ = self.play("COLLSCOPE_MODE=sample", "COLLSCOPE_PERIOD_MS=400", "COLLSCOPE_WINDOW_MS=100",
                              "COLLSCOPE_BUDGET=1", "CS_FAKE_CUPTI_EDGES=0", steps=400)
         for segment, rank in zip(self.segments(), truth["ranks"]):
-            self.assertGreater(segment["windows"][1], 2)
             self.assertGreater(segment["windows"][2], 2)
             self.assertGreater(segment["collectives"], 0)
             self.assertLess(segment["collectives"], rank["collectives"])
-            self.assertGreater(segment["launches"], 0)
             self.assertEqual(sum(segment["lost"].values()), 0)
             self.assertEqual(segment["foreign"], 0)
+            # Switched on after a graph was made, CUPTI's GRAPH_TRACE ends the process.
+            self.assertEqual((segment["windows"][1], segment["launches"]), (0, 0))
 
     def test_damaged_edge_records_are_counted(self):
         self.play("COLLSCOPE_MODE=sample", "COLLSCOPE_PERIOD_MS=200", "COLLSCOPE_WINDOW_MS=50", "COLLSCOPE_BUDGET=1",
@@ -124,8 +124,9 @@ class Host(unittest.TestCase):
     def test_killed_in_the_middle(self):
         scenario = self.root / "die.scn"
         text = (RUNNER.parent / "scenarios" / "small.scn").read_text()
-        scenario.write_text(text.replace("ranks 2\n", "ranks 2\nrank 1 die_step 80\n"))
-        self.play(scenario=str(scenario), steps=160)
+        scenario.write_text(text.replace("ranks 2\n", "ranks 2\nrank 1 die_step 60\n")
+                            .replace("period_us 5000", "period_us 20000"))
+        self.play(scenario=str(scenario), steps=100)
         killed = [segment for segment in self.segments() if segment["state"] != "exited"]
         self.assertEqual(len(killed), 1)
         self.assertEqual(killed[0]["alive"], 0)
@@ -153,6 +154,39 @@ class Host(unittest.TestCase):
     def test_small_pool(self):
         truth, _ = self.play("COLLSCOPE_BUFFERS=4", "CS_FAKE_CUPTI_DELAY_MS=50", steps=200)
         self.check_truth(truth, self.segments())
+
+    def rank(self, *arguments, cupti="13", **env):
+        """One process of the small scenario on its own, without the runner."""
+        settings = {**os.environ, "COLLSCOPE_DIR": str(self.run_dir), "COLLSCOPE_EXPORTER": "off",
+                    "CUDA_INJECTION64_PATH": str(OPTIONS.injector.resolve()),
+                    "LD_LIBRARY_PATH": f"{OPTIONS.fakes}/cuda:{OPTIONS.fakes}/cupti{cupti}", **env}
+        command = [str(OPTIONS.fakes / "scenario_rank"), "--rank", "0", "--load", f"libcupti.so.{cupti}", *arguments,
+                   str(RUNNER.parent / "scenarios" / "small.scn")]
+        return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_program_without_a_context(self):
+        done = self.rank("--init-only", COLLSCOPE_MODE="full")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.segments(), [])
+
+    def test_fork(self):
+        done = self.rank("--fork", "--steps", "40", "--linger", "0.4", COLLSCOPE_MODE="full")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([segment["collectives"] for segment in self.segments()], [400])
+
+    def test_profiler_takes_the_buffers(self):
+        """From step 200 on another tool has replaced the buffer callbacks: it gets its records, we say so and stand back."""
+        done = self.rank("--steps", "2800", "--profile", "200:2700", COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="1000",
+                         COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        segment, = self.segments()
+        self.assertGreater(segment["collectives"], 0)
+        self.assertGreater(segment["foreign"], 0)
+        self.assertEqual(segment["lost"]["foreign_owner"], 1)
+        self.assertIn("Another tool", segment["reason"])
+        kernels = int(done.stdout.split("profiler: ")[1].split()[0])
+        # 25 kernels a step (15 of compute, 10 collectives), in every step that it watched.
+        self.assertGreaterEqual(kernels, 2000 * 25)
 
     def test_founding_scenario_two_seconds(self):
         truth, errors = self.play(scenario="founding", steps=40, linger=1.0)

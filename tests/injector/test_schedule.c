@@ -21,6 +21,8 @@ make(enum cs_mode mode)
 	struct cs_schedule schedule;
 
 	cs_schedule_init(&schedule, &settings);
+	assert_int_equal(schedule.light_ns, 0);
+	schedule.light_ns = 100 * MS;
 	return schedule;
 }
 
@@ -60,6 +62,19 @@ test_sample_windows(void **state)
 		assert_int_equal(plan.until_ns, BASE + rows[i].until_ns);
 		assert_int_equal(plan.ordinal, BASE / (10000 * MS));
 	}
+}
+
+static void
+test_without_light(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	schedule.light_ns = 0;
+	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_DEEP);
+	assert_int_equal(look(&schedule, BASE).until_ns, BASE + 100 * MS);
+	assert_int_equal(look(&schedule, BASE + 100 * MS).depth, CS_DEPTH_OFF);
+	assert_int_equal(look(&schedule, BASE + 100 * MS).until_ns, BASE + 10000 * MS);
 }
 
 /* Walking from edge to edge through ten periods meets every window once, in order. */
@@ -216,6 +231,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sample_windows),
+		cmocka_unit_test(test_without_light),
 		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_longer_periods_meet),
 		cmocka_unit_test(test_light_always),
