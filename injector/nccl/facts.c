@@ -157,7 +157,6 @@ cs_nccl_label_init(struct cs_label *label, struct cs_nccl_comm *comm, uint8_t op
 {
 	memset(label, 0, sizeof(*label));
 	label->op = op;
-	label->impl = CS_IMPL_NCCL;
 	label->source = source;
 	label->bytes = CS_BYTES_UNKNOWN;
 	label->rank = comm != NULL ? comm->rank : CS_RANK_UNKNOWN;

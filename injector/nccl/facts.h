@@ -30,8 +30,8 @@ uint8_t cs_nccl_protocol_by_number(unsigned int protocol);
  */
 uint64_t cs_nccl_message_bytes(uint8_t op, uint64_t part_bytes, int32_t world);
 
-/* A label of an NCCL collective without sizes: everything unknown but implementation and communicator. comm
- * may be NULL. */
+/* A label of an NCCL collective without sizes: everything unknown but operation and communicator (which of
+ * NCCL's implementations runs is told by the kernel's name alone). comm may be NULL. */
 void cs_nccl_label_init(struct cs_label *label, struct cs_nccl_comm *comm, uint8_t op, uint8_t source);
 /* Adds type and count as the API counts them. */
 void cs_nccl_label_count(struct cs_label *label, uint8_t dtype, uint64_t count);
