@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What CUPTI costs without us: an injection library that does the least. docs/overhead.md compares collscope with it.
- *   BARE_CUPTI=subscribe   subscribes, enables nothing: the floor of any tool that holds a subscription
- *   BARE_CUPTI=kernel      in addition traces every kernel and throws the records away: an empty consumer
- * For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
+ * What CUPTI costs without us: an injection library that does the least. docs/overhead.md compares collscope
+ * with it. BARE_CUPTI=subscribe   subscribes, enables nothing: the floor of any tool that holds a
+ * subscription BARE_CUPTI=kernel      in addition traces every kernel and throws the records away: an empty
+ * consumer For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -65,7 +65,8 @@ InitializeInjection(void)
 	const char *path = getenv("BARE_CUPTI_PATH");
 	void *library = dlopen(path ? path : "libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
 	CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
-	CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
+	CUptiResult (*register_callbacks)(
+		CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
 	CUptiResult (*enable)(CUpti_ActivityKind);
 	CUpti_SubscriberHandle handle;
 	pthread_t thread;
@@ -74,7 +75,8 @@ InitializeInjection(void)
 		fprintf(stderr, "bare_cupti: %s\n", library ? "BARE_CUPTI is not set" : dlerror());
 		return 1;
 	}
-	subscribe = (CUptiResult(*)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *))dlsym(library, "cuptiSubscribe");
+	subscribe = (CUptiResult(*)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *))dlsym(
+		library, "cuptiSubscribe");
 	register_callbacks = (CUptiResult(*)(CUpti_BuffersCallbackRequestFunc,
 		CUpti_BuffersCallbackCompleteFunc))dlsym(library, "cuptiActivityRegisterCallbacks");
 	enable = (CUptiResult(*)(CUpti_ActivityKind))dlsym(library, "cuptiActivityEnable");

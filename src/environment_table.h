@@ -31,8 +31,8 @@ CS_INTEGER("COLLSCOPE_PERIOD_MS", period_ms, 100, 600000, "", false, "10000",
 	"Time from one sample window to the next, ms.")
 CS_INTEGER("COLLSCOPE_WINDOW_MS", window_ms, 1, 60000, "", false, "100",
 	"Length of the deep part of a sample window, ms.")
-CS_INTEGER("COLLSCOPE_FLUSH_MS", flush_ms, 10, 1000, "", false, "100",
-	"How often CUPTI hands over records, ms.")
+CS_INTEGER(
+	"COLLSCOPE_FLUSH_MS", flush_ms, 10, 1000, "", false, "100", "How often CUPTI hands over records, ms.")
 CS_INTEGER("COLLSCOPE_BUFFERS", buffers, 4, 32, "", false, "16",
 	"Activity buffers of 512 KiB that CUPTI may fill.")
 CS_INTEGER("COLLSCOPE_DEVICE_MIB", device_mib, 2, 256, "", false, "12",
@@ -44,11 +44,13 @@ CS_BOOLEAN("COLLSCOPE_NCCL_CHAIN", nccl_chain, "0",
 	"Whether to take the place of a profiler plugin that is already set, and call it for every event.")
 CS_TEXT("COLLSCOPE_NCCL_PLUGIN", nccl_plugin, "path", "",
 	"Profiler plugin to call after collscope; COLLSCOPE_NCCL_CHAIN sets it to the one it replaces.")
-CS_BOOLEAN("COLLSCOPE_NVTX", nvtx, "1", "Whether to read NCCL's NVTX ranges, and those of COLLSCOPE_NVTX_RANGES.")
+CS_BOOLEAN("COLLSCOPE_NVTX", nvtx, "1",
+	"Whether to read NCCL's NVTX ranges, and those of COLLSCOPE_NVTX_RANGES.")
 CS_TEXT("COLLSCOPE_NVTX_RANGES", nvtx_ranges, "comma-separated patterns", "",
 	"Names of NVTX ranges to keep as marks; * ? and [] match as in a shell.")
 CS_TEXT("COLLSCOPE_NVTX_TOOL", nvtx_tool, "path", "",
 	"NVTX tool to call after collscope; set from NVTX_INJECTION64_PATH when that names another tool.")
 CS_TEXT("COLLSCOPE_CUPTI_PATH", cupti_path, "path", "",
 	"libcupti to load; unset: the one of the process, then of the toolkit.")
-CS_TEXT("COLLSCOPE_STEPS", steps, "path", "", "File with rules that name steps and phases; for exporter and command.")
+CS_TEXT("COLLSCOPE_STEPS", steps, "path", "",
+	"File with rules that name steps and phases; for exporter and command.")

@@ -86,9 +86,9 @@ attributes_are_whole(const nvtxEventAttributes_t *attributes)
 static const void *
 registered_name(const nvtxEventAttributes_t *attributes)
 {
-	return attributes->messageType == NVTX_MESSAGE_TYPE_REGISTERED
-		       ? (const void *)attributes->message.registered
-		       : NULL;
+	if (!attributes_are_whole(attributes) || attributes->messageType != NVTX_MESSAGE_TYPE_REGISTERED)
+		return NULL;
+	return (const void *)attributes->message.registered;
 }
 
 /* ncclGroupStart's own range ends before the group does: one more begin holds what is announced until
