@@ -33,8 +33,8 @@ struct buffer {
 };
 
 static struct buffer *held; /* all that CUPTI has; newest first */
-static CUpti_BuffersCallbackRequestFunc request_function;
-static CUpti_BuffersCallbackCompleteFunc complete_function;
+static _Atomic(CUpti_BuffersCallbackRequestFunc) request_function;
+static _Atomic(CUpti_BuffersCallbackCompleteFunc) complete_function;
 static _Atomic uint64_t dropped;
 static _Atomic uint64_t record_counter;
 static _Atomic uint32_t period_ms;
@@ -250,6 +250,7 @@ deliver(struct buffer *buffer)
 {
 	enum cs_fake_inside *inside = fake_driver()->inside();
 	enum cs_fake_inside before = *inside;
+	CUpti_BuffersCallbackCompleteFunc function;
 	uint64_t now_ns = fake_cupti_now_ns();
 	size_t used = 0, i;
 
@@ -262,8 +263,9 @@ deliver(struct buffer *buffer)
 		used += buffer->records[i].size;
 	}
 	*inside = CS_FAKE_INSIDE_BUFFER_COMPLETE;
-	if (complete_function)
-		complete_function(NULL, 0, buffer->memory, buffer->size, used);
+	function = complete_function;
+	if (function)
+		function(NULL, 0, buffer->memory, buffer->size, used);
 	*inside = before;
 	buffer_free(buffer);
 }
