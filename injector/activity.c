@@ -25,6 +25,8 @@ cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
 	memset(activity, 0, sizeof(*activity));
 	activity->writer = writer;
 	activity->resolve = resolve;
+	atomic_store(&activity->closed_ns, UINT64_MAX);
+	atomic_store(&activity->reopened_ns, UINT64_MAX);
 	cs_coalesce_init(&activity->coalesce, emit, activity);
 }
 
@@ -44,6 +46,26 @@ cs_activity_gpu(const struct cs_activity *activity, uint32_t device)
 	return atomic_load_explicit(&activity->gpu_of_device[device], memory_order_acquire) - 1;
 }
 
+void
+cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns)
+{
+	atomic_store_explicit(&activity->reopened_ns, UINT64_MAX, memory_order_relaxed);
+	atomic_store_explicit(&activity->closed_ns, now_ns, memory_order_release);
+}
+
+void
+cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns)
+{
+	atomic_store_explicit(&activity->reopened_ns, now_ns, memory_order_release);
+}
+
+static inline bool
+outside_windows(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
+{
+	return end_ns > atomic_load_explicit(&activity->closed_ns, memory_order_acquire) &&
+	       start_ns < atomic_load_explicit(&activity->reopened_ns, memory_order_acquire);
+}
+
 static inline uint32_t
 fold_stream(uint32_t context_id, uint32_t stream_id)
 {
@@ -57,7 +79,7 @@ times_good(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_n
 	       end_ns + PAST_NS >= activity->now_ns && end_ns <= activity->now_ns + FUTURE_NS;
 }
 
-/* What all kinds share. false: the record is counted as lost. */
+/* What all kinds share. false: the record is left out, and counted where it is a loss. */
 static inline bool
 fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uint32_t stream,
 	uint64_t start_ns, uint64_t end_ns, struct cs_record *record)
@@ -68,6 +90,8 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 		activity->bad++;
 		return false;
 	}
+	if (__builtin_expect(outside_windows(activity, start_ns, end_ns), 0))
+		return false;
 	gpu = cs_activity_gpu(activity, device);
 	if (__builtin_expect(gpu < 0, 0)) {
 		activity->unknown_device++;

@@ -98,6 +98,15 @@ cs_delivery_buffers(void)
 }
 
 void
+cs_delivery_note_edge(bool open, uint64_t now_ns)
+{
+	if (open)
+		cs_activity_note_open(&activity, now_ns);
+	else
+		cs_activity_note_close(&activity, now_ns);
+}
+
+void
 cs_delivery_set_gpu(uint32_t device, int gpu)
 {
 	cs_activity_set_gpu(&activity, device, gpu);

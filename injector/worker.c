@@ -47,7 +47,7 @@ struct worker {
 	uint64_t judge_begin_ns, judge_until_ns; /* monotonic */
 	uint64_t judge_launches, judge_cpu_ns;
 	unsigned int silent;
-	bool lingering; /* the window is over, its kinds are still on */
+	bool lingering; /* the window should be over, its kinds are still on */
 
 	bool yielded;
 	uint64_t step_back_until_ns; /* monotonic */
@@ -164,6 +164,7 @@ set_depth(struct worker *w, enum cs_depth depth)
 		cs_device_memory_cap(w->instance);
 		w->finalized = false;
 	}
+	cs_delivery_note_edge(depth == CS_DEPTH_DEEP, cs_clock_realtime_ns());
 	if (cs_tracing_switch(w->instance, depth, &failure) == 0)
 		w->failures = 0;
 	cs_instance_leave_cupti();
@@ -171,10 +172,21 @@ set_depth(struct worker *w, enum cs_depth depth)
 		give_up_when_failing(w, failure);
 }
 
+static void
+flush(struct worker *w)
+{
+	if (!atomic_load(&w->instance->callbacks_registered) || !cs_instance_enter_cupti())
+		return;
+	w->instance->cupti.activity_flush_all(0);
+	cs_instance_leave_cupti();
+	atomic_fetch_add_explicit(&w->status->flushes, 1, memory_order_relaxed);
+}
+
 /*
  * Whether the deep kinds must stay on although their window is over: as long as no buffer came our way they
  * may be in use by another tool, and switching them off would blind it. When the server was merely idle, the
- * first buffer of the next traffic ends this within a turn.
+ * first buffer of the next traffic ends this within a turn. CUPTI asks for a buffer when it hands records
+ * over, not when they arise, hence the flush.
  */
 static bool
 must_linger(struct worker *w)
@@ -184,6 +196,10 @@ must_linger(struct worker *w)
 	if (cs_tracing_depth() != CS_DEPTH_DEEP || !w->judging)
 		return false;
 	cs_delivery_count(w->ignore_before_ns, &counts);
+	if (!buffers_came(w, &counts)) {
+		flush(w);
+		cs_delivery_count(w->ignore_before_ns, &counts);
+	}
 	return !buffers_came(w, &counts);
 }
 
@@ -192,15 +208,12 @@ turn_window(struct worker *w, const struct cs_schedule_plan *plan)
 {
 	enum cs_depth depth = plan->depth;
 
-	if (depth != CS_DEPTH_DEEP && must_linger(w)) {
-		w->lingering = true;
-	} else {
-		w->lingering = false;
-		if (depth != cs_tracing_depth())
-			set_depth(w, depth);
-	}
-	if (!w->lingering)
-		depth = cs_tracing_depth();
+	w->lingering = depth != CS_DEPTH_DEEP && must_linger(w);
+	if (w->lingering)
+		return; /* the window goes on */
+	if (depth != cs_tracing_depth())
+		set_depth(w, depth);
+	depth = cs_tracing_depth();
 	if (depth != CS_DEPTH_OFF)
 		begin_judging(w);
 	/* After the switch: what lies between belongs to the old stretch. */
@@ -296,6 +309,9 @@ judge(struct worker *w)
 		if (w->lingering) {
 			w->lingering = false;
 			set_depth(w, CS_DEPTH_OFF);
+			w->now_ns = cs_clock_realtime_ns();
+			cs_windows_turn(&w->windows, CS_DEPTH_OFF, w->windows.open.ordinal, w->now_ns);
+			w->drain_until_ns = w->monotonic_ns + DRAIN_NS;
 		}
 		/* fall through */
 	default:
@@ -411,11 +427,7 @@ flush_when_due(struct worker *w)
 		settle_when_sure(w);
 		return;
 	}
-	if (!cs_instance_enter_cupti())
-		return;
-	w->instance->cupti.activity_flush_all(0);
-	cs_instance_leave_cupti();
-	atomic_fetch_add_explicit(&w->status->flushes, 1, memory_order_relaxed);
+	flush(w);
 	note_delivered(w, began_ns);
 	settle_when_sure(w);
 }

@@ -284,6 +284,29 @@ test_bad_times(void **state)
 	assert_int_equal(activity.kernels_total, 7);
 }
 
+/* A window is closed while kernels are on their way; later another is opened. */
+static void
+test_window_edge(void **state)
+{
+	const uint64_t closed_ns = START + 500;
+	struct cs_record records[64];
+
+	(void)state;
+	cs_activity_note_close(&activity, closed_ns);
+	add_kernel("ar", START, START + 101000000, 1);      /* its end is late by the time until the flush */
+	add_kernel("ar", START + 600, START + 60000000, 1); /* launched before, ran after */
+	add_kernel("ar", START, START + 500, 1);            /* ended in time */
+	assert_int_equal(parse(records, 64), 1);
+	assert_int_equal(records[0].end_ns, START + 500);
+	cs_activity_note_open(&activity, START + 800000);
+	used = 0;
+	add_kernel("ar", START, START + 101000000, 1); /* handed over late */
+	add_kernel("ar", START + 800000, START + 900000, 1);
+	assert_int_equal(parse(records, 64), 1);
+	assert_int_equal(records[0].start_ns, START + 800000);
+	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 0);
+}
+
 static void
 test_unknown_device(void **state)
 {
@@ -330,6 +353,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_every_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_window_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),
 	};

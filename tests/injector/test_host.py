@@ -175,8 +175,8 @@ class Host(unittest.TestCase):
         self.assertEqual([segment["collectives"] for segment in self.segments()], [400])
 
     def test_profiler_takes_the_buffers(self):
-        """From step 200 on another tool has replaced the buffer callbacks: it gets its records, we say so and stand back."""
-        done = self.rank("--steps", "2800", "--profile", "200:2700", COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="1000",
+        """From step 420 on another tool has replaced the buffer callbacks: it gets its records, we say so and stand back."""
+        done = self.rank("--steps", "3000", "--profile", "420:2900", COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="1000",
                          COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         segment, = self.segments()
