@@ -131,6 +131,7 @@ struct cs_fake_exec {
 	uint32_t *lane_streams; /* CUPTI stream ids of lanes 1, 2, ...: internal streams */
 	uint32_t lane_count;
 	uint64_t launches;
+	bool graph_traced; /* CUPTI's: GRAPH_TRACE was on when it was instantiated */
 };
 
 /* One call of a driver function, between enter and exit. */

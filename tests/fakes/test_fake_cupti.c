@@ -303,8 +303,10 @@ static void
 graph_trace_stands_for_its_nodes(void)
 {
 	cuda_open();
+	trace(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	capture();
-	trace(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
+	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
 	CUDA(cuGraphLaunch(exec, stream));
 	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
 	CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
@@ -322,11 +324,11 @@ window_edge_damages_a_record(void)
 	struct cs_fake_span spans[NODES];
 
 	cuda_open();
+	trace(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	capture();
 	for (i = 0; i < NODES; i++)
 		spans[i] = (struct cs_fake_span){now_ns() + i * 1000, now_ns() + 50000000};
 	cs_fake_driver.plan(spans, NODES);
-	trace(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	CUDA(cuGraphLaunch(exec, stream));
 	CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
 	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
@@ -494,6 +496,15 @@ misuse_cuda_call_in_callback(void)
 }
 
 static void
+misuse_graph_trace_after_instantiation(void)
+{
+	cuda_open();
+	capture();
+	trace(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	(void)cuGraphLaunch(exec, stream);
+}
+
+static void
 misuse_flush_before_cuda(void)
 {
 	CUPTI(cuptiActivityRegisterCallbacks(requested, completed));
@@ -599,6 +610,7 @@ GOOD(nth_call_fails)
 GOOD(dropped_records_are_counted)
 GOOD(forked_child_has_no_cuda)
 MISUSE(misuse_cuda_call_in_callback)
+MISUSE(misuse_graph_trace_after_instantiation)
 MISUSE(misuse_flush_before_cuda)
 MISUSE(misuse_flush_in_buffer_callback)
 MISUSE(misuse_held_buffer_written)
@@ -631,6 +643,7 @@ main(void)
 		cmocka_unit_test(test_dropped_records_are_counted),
 		cmocka_unit_test(test_forked_child_has_no_cuda),
 		cmocka_unit_test(test_misuse_cuda_call_in_callback),
+		cmocka_unit_test(test_misuse_graph_trace_after_instantiation),
 		cmocka_unit_test(test_misuse_flush_before_cuda),
 		cmocka_unit_test(test_misuse_flush_in_buffer_callback),
 		cmocka_unit_test(test_misuse_held_buffer_written),

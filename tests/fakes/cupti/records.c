@@ -233,6 +233,10 @@ fake_records_queued(const struct cs_fake_call *call, const struct cs_fake_exec *
 	batch = malloc(BATCH * sizeof(*batch));
 	if (!batch)
 		abort();
+	if (exec && fake_kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE) && !exec->graph_traced)
+		fake_cupti_misuse("a graph was launched that was instantiated before GRAPH_TRACE was "
+				  "switched on: the real "
+				  "CUPTI crashes");
 	/* A traced graph gives one record and none of its nodes. */
 	if (exec && count && fake_kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) {
 		make_graph(&launch, stream, operations, count, batch);
