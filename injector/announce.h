@@ -38,11 +38,11 @@ bool cs_announce_take(struct cs_label *label, uint32_t *sequence);
 void cs_announce_bind(uint64_t key);
 
 /*
- * Registers who is told late facts; once, at start-up, before any launch. amend() runs on the launching
+ * Registers who is told late facts; once, at start-up, before any launch. tell() runs on the launching
  * thread, inside NCCL's call, soon after the launch: it must be host-safe. `facts` has the same meaning as a
  * label that was announced; complete a label with cs_announce_complete(). NULL: nobody.
  */
-void cs_announce_register_amend(void (*amend)(uint64_t key, const struct cs_label *facts, uint32_t sequence));
+void cs_announce_register_amend(void (*tell)(uint64_t key, const struct cs_label *facts, uint32_t sequence));
 
 /* Fills what *label does not know with what *facts knows; and what a group's late facts say better (bytes,
  * count, works of exactly this kernel) replaces. Returns whether anything changed. Pure. */

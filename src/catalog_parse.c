@@ -455,6 +455,7 @@ read_text(struct cs_catalog_reader *reader, const char *text, size_t length)
 
 int
 cs_catalog_parse(struct cs_catalog *catalog, const char *text, size_t length, const char *origin,
+	/* Written through the reader. NOLINTNEXTLINE(readability-non-const-parameter) */
 	char *complaint, size_t complaint_bytes)
 {
 	/* Each word of the text is kept once and once more in the pattern or size text, with at most seven

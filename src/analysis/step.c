@@ -86,8 +86,8 @@ joins(struct cs_lane *lane, const struct cs_unit *unit)
 	if (unit->idle_ns > CS_MERGE_GAP_NS)
 		return false;
 	if (unit->kind == CS_UNIT_EAGER)
-		return lane->run.last->kind == CS_UNIT_LAUNCH && first->kind == CS_UNIT_LAUNCH &&
-		       unit->step.collectives <= CS_TAIL_COLLECTIVES_MAX;
+		return lane->run.last && lane->run.last->kind == CS_UNIT_LAUNCH &&
+		       first->kind == CS_UNIT_LAUNCH && unit->step.collectives <= CS_TAIL_COLLECTIVES_MAX;
 	return unit->kind == first->kind && is_piece(lane, first) && is_piece(lane, unit) &&
 	       !was_in_run(lane, unit);
 }
@@ -190,7 +190,8 @@ is_marked_out(const struct cs_lane *lane)
 	const struct cs_unit *first = lane->run.first;
 	const struct cs_unit *last = lane->run.last;
 
-	return lane->run_sealed && lane->run_launches > 1 && first->phase_before != CS_PHASE_UNKNOWN &&
+	return first && last && lane->run_sealed && lane->run_launches > 1 &&
+	       first->phase_before != CS_PHASE_UNKNOWN &&
 	       (last->phase_after == CS_PHASE_UNKNOWN || last->phase_after == first->phase_before);
 }
 

@@ -170,7 +170,7 @@ cs_unit_cut(struct cs_unit *unit, uint32_t index)
 
 	if (!rest)
 		return NULL;
-	if (reserve(rest, count)) {
+	if (reserve(rest, count) || !rest->items || !rest->extra) {
 		cs_unit_give(rest);
 		return NULL;
 	}

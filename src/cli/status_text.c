@@ -56,7 +56,7 @@ state_style(const struct cs_target *target)
 {
 	if (!target->alive)
 		return CS_STYLE_DIM;
-	switch (target->status.state) {
+	switch ((enum cs_state)target->status.state) {
 	case CS_STATE_TRACING:
 		return CS_STYLE_GREEN;
 	case CS_STATE_DORMANT:
