@@ -87,19 +87,26 @@ class Small(Counted, NodeTest):
             self.assertEqual((line["pid"], line["gpu"]), (pids[line["rank"]], line["rank"]))
             self.assertEqual((line["dtype"], line["size_from"], line["world"]), ("bfloat16", "nccl_profiler", 2))
 
+    def incomplete(self):
+        """Steps that the end of a window may have cut: counted as such, in no step family."""
+        return total(self.metrics, "collscope_exporter_steps_incomplete_total")
+
     def test_graph_steps_are_launches(self):
-        for rank in self.node.truth["ranks"]:
-            launches = {one["name"]: one["launches"] for one in rank["sequences"]}
-            steps = [line for line in self.node.dump("step") if line["rank"] == rank["rank"]]
-            counts = collections.Counter(line["collectives"] for line in steps)
-            self.assertEqual(counts[8], launches["verify"])
-            self.assertEqual(counts[2], launches["draft"])
+        """Every launch is a step, or is said to be incomplete."""
+        launches = sum(one["launches"] for rank in self.node.truth["ranks"] for one in rank["sequences"]
+                       if not one["eager"])
+        counts = collections.Counter(line["collectives"] for line in self.node.dump("step"))
+        self.assertEqual(set(counts), {8, 2})
+        self.assertEqual(sum(counts.values()) + self.incomplete(), launches)
+        self.assertLessEqual(self.incomplete(), 4)
 
     def test_overlap_with_the_copy(self):
         expected = sum(one["overlap_ns"]["copy"] for rank in self.node.truth["ranks"] for one in rank["classes"])
         found = total(self.metrics, "collscope_collective_overlap_seconds_total", **{"with": "copy"})
         self.assertGreater(expected, 0)
-        self.assertAlmostEqual(found, expected / 1e9, delta=expected / 1e9 * 0.001)
+        launches = sum(rank["steps"] for rank in self.node.truth["ranks"])
+        self.assertLessEqual(found, expected / 1e9 * 1.001)
+        self.assertGreaterEqual(found, expected / 1e9 * (0.999 - self.incomplete() / launches))
 
     def test_process_is_known(self):
         pids = {labels["pid"] for labels, _ in self.metrics["collscope_process_info"]}
