@@ -21,7 +21,7 @@ STATES = [
     ("not injected", None, {}),
     ("off", "off", {}),
     ("CUPTI subscriber alone (floor)", "bare:subscribe", {}),
-    ("sample, 1 % of the time deep", "sample", {"COLLSCOPE_PERIOD_MS": 1000, "COLLSCOPE_WINDOW_MS": 10}),
+    ("sample, 1 % of the time deep", "sample", {"COLLSCOPE_PERIOD_MS": 1000, "COLLSCOPE_WINDOW_MS": 10, "COLLSCOPE_BUDGET": 1}),
     ("CUPTI kernel tracing, empty consumer", "bare:kernel", {}),
     ("full", "full", {}),
 ]

@@ -100,31 +100,29 @@ def keep(folder, directory, name):
 
 def graph(tools, args, name, **more):
     with tempfile.TemporaryDirectory() as directory:
-        truths, log = torch_ranks(tools, "full", directory, "graph", "--steps", 60, COLLSCOPE_RING_MIB=8, **more)
+        truths, log = torch_ranks(tools, "full", directory, "graph", "--steps", 20, COLLSCOPE_RING_MIB=1, **more)
         objects = gpu.dump(tools, directory)
+        keep(args.keep, directory, name)
     chosen = logged(log)
     for r in range(2):
         seen = collectives(objects, rank=r, bytes=BYTES, impl="nccl")
         replayed = [o for o in seen if o["graph"] is not None]
-        # One eager pass before the capture, and the eager calls between two events.
-        want = PER_STEP * (truths[r]["steps"] + 1) + truths[r]["eager_calls"]
+        want = PER_STEP * (truths[r]["steps"] + 1)  # one eager pass before the capture
         check(f"{name} rank {r}: every all-reduce, with its size", len(seen) == want, f"{len(seen)} of {want}")
         check(f"{name} rank {r}: replays", len(replayed) == PER_STEP * truths[r]["steps"], str(len(replayed)))
         labels = {(o["algorithm"], o["protocol"]) for o in seen}
         check(f"{name} rank {r}: algorithm and protocol as NCCL's log", labels == chosen["AllReduce", BYTES],
               f"{labels}, log {chosen['AllReduce', BYTES]}")
         check(f"{name} rank {r}: one communicator", len({o["communicator"] for o in seen}) == 1)
-    eager = microseconds(o for o in collectives(objects, rank=0, bytes=BYTES) if o["graph"] is None)[-200:]
-    mean, theirs = statistics.mean(eager), truths[0]["event_us"]
-    check(f"{name}: eager durations against CUDA events", abs(mean - theirs) <= max(0.03 * theirs, 1.5),
-          f"{mean:.2f} us, events {theirs:.2f} us with gaps")
+    big = microseconds(collectives(objects, rank=0, bytes=truths[0]["event_bytes"]))
+    mean, theirs = statistics.mean(big) if big else 0, truths[0]["event_us"]
+    check(f"{name}: durations against CUDA events", len(big) == truths[0]["event_calls"] and abs(mean - theirs) <= 0.03 * theirs,
+          f"{len(big)} of 64 MiB, mean {mean:.2f} us, events {theirs:.2f} us")
     times = microseconds(o for o in collectives(objects, rank=0, bytes=BYTES) if o["graph"] is not None)
-    print(f"     {name}: replayed all-reduce p50 {statistics.median(times):.1f} us, p99 {statistics.quantiles(times, n=100)[98]:.1f} us; "
-          f"step {truths[0]['step_ms_p50']:.2f} ms", flush=True)
-    if args.keep:
-        with tempfile.TemporaryDirectory() as directory:
-            torch_ranks(tools, "full", directory, "graph", "--steps", 12, COLLSCOPE_RING_MIB=1, **more)
-            keep(args.keep, directory, name)
+    if len(times) > 1:
+        waits_us = [o["wait_ns"] / 1e3 for o in collectives(objects, bytes=BYTES) if o["wait_ns"] is not None]
+        print(f"     {name}: replayed all-reduce p50 {statistics.median(times):.1f} us, p99 {statistics.quantiles(times, n=100)[98]:.1f}"
+              f" us, wait p50 {statistics.median(waits_us or [0]):.1f} us; step {truths[0]['step_ms_p50']:.2f} ms", flush=True)
 
 
 def sweep(tools):
@@ -168,7 +166,7 @@ def two_comms(tools, args):
 
 def copy(tools):
     with tempfile.TemporaryDirectory() as directory:
-        torch_ranks(tools, "full", directory, "copy", "--steps", 60)
+        torch_ranks(tools, "full", directory, "copy", "--steps", 20)
         objects = gpu.dump(tools, directory)
     seen = [o for o in collectives(objects, rank=0, bytes=BYTES) if o["graph"] is not None]
     under = [o for o in seen if o["overlap_copy_ns"]]
@@ -180,7 +178,7 @@ def copy(tools):
               f"{statistics.median(microseconds(alone)):.1f} us without", flush=True)
 
 
-def waits(name, objects, late_us, impl):
+def waits(name, objects, late_us, impl, tolerance_us):
     seen = [o for o in collectives(objects, bytes=BYTES, impl=impl) if o["graph"] is not None and o["wait_ns"] is not None]
     early = [o["wait_ns"] / 1e3 for o in seen if o["rank"] == 0]
     late = [o["wait_ns"] / 1e3 for o in seen if o["rank"] == 1]
@@ -188,7 +186,7 @@ def waits(name, objects, late_us, impl):
         check(f"{name}: ranks matched", False, f"{len(early)} and {len(late)}")
         return
     have = statistics.median(early)
-    check(f"{name}: rank 0 waits for the delay", abs(have - late_us) <= 3 + 0.02 * late_us, f"{have:.1f} us of {late_us} us")
+    check(f"{name}: rank 0 waits for the delay", abs(have - late_us) <= tolerance_us, f"{have:.1f} us of {late_us} us")
     check(f"{name}: rank 1 does not", statistics.median(late) <= 3, f"{statistics.median(late):.1f} us")
     last = collections.Counter(o["rank"] for o in seen if o["last_arrival"])
     check(f"{name}: the last is rank 1", last[1] > 0.95 * sum(last.values()), str(dict(last)))
@@ -196,21 +194,19 @@ def waits(name, objects, late_us, impl):
 
 def late(tools, args):
     with tempfile.TemporaryDirectory() as directory:
-        torch_ranks(tools, "full", directory, "late", "--steps", 40, "--late-us", 80)
-        waits("late (NCCL)", gpu.dump(tools, directory), 80, "nccl")
-    if args.keep:
-        with tempfile.TemporaryDirectory() as directory:
-            torch_ranks(tools, "full", directory, "late", "--steps", 12, "--late-us", 80, COLLSCOPE_RING_MIB=1)
-            keep(args.keep, directory, "late-rank")
+        torch_ranks(tools, "full", directory, "late", "--steps", 20, "--late-us", 80, COLLSCOPE_RING_MIB=1)
+        keep(args.keep, directory, "late-rank")
+        # torch's sleep counts cycles of a clock that varies: the stand-in below has the exact delay.
+        waits("late (NCCL)", gpu.dump(tools, directory), 80, "nccl", 8)
     with tempfile.TemporaryDirectory() as directory:
         standin_ranks(tools, gpu.environment(tools, "full", directory), "--steps", "60", "--sync", late_us=80)
-        waits("late (stand-in)", gpu.dump(tools, directory), 80, "vllm_custom")
+        waits("late (stand-in)", gpu.dump(tools, directory), 80, "vllm_custom", 3)
 
 
 def symmetric(tools):
     for scenario in ("symm-one-shot", "symm-two-shot"):
         with tempfile.TemporaryDirectory() as directory:
-            truths, _ = torch_ranks(tools, "full", directory, scenario, "--steps", 60)
+            truths, _ = torch_ranks(tools, "full", directory, scenario, "--steps", 20)
             objects = gpu.dump(tools, directory)
         for r in range(2):
             seen = [o for o in collectives(objects, rank=r, impl="torch_symm_mem") if o["graph"] is not None]
@@ -220,20 +216,17 @@ def symmetric(tools):
 
 def standin(tools, args):
     with tempfile.TemporaryDirectory() as directory:
-        truths = standin_ranks(tools, gpu.environment(tools, "full", directory), "--steps", 60, "--sync")
+        truths = standin_ranks(tools, gpu.environment(tools, "full", directory, COLLSCOPE_RING_MIB=1), "--steps", 20, "--sync")
         objects = gpu.dump(tools, directory)
+        keep(args.keep, directory, "custom-one-shot")
     for r in range(2):
         seen = collectives(objects, rank=r, impl="vllm_custom", bytes=BYTES)
         check(f"stand-in over peer memory rank {r}", len(seen) == truths[r]["all_reduce_total"],
               f"{len(seen)} of {truths[r]['all_reduce_total']}")
-    if args.keep:
-        with tempfile.TemporaryDirectory() as directory:
-            standin_ranks(tools, gpu.environment(tools, "full", directory, COLLSCOPE_RING_MIB=1), "--steps", 12, "--sync")
-            keep(args.keep, directory, "custom-one-shot")
 
 
 STATES = [("not injected", None, {}), ("off", "off", {}), ("sample, 1 % of the time deep", "sample",
-                                                           {"COLLSCOPE_PERIOD_MS": 1000, "COLLSCOPE_WINDOW_MS": 10}), ("full", "full", {})]
+                                                           {"COLLSCOPE_PERIOD_MS": 1000, "COLLSCOPE_WINDOW_MS": 10, "COLLSCOPE_BUDGET": 1}), ("full", "full", {})]
 
 
 def overhead(tools):
@@ -260,6 +253,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--keep")
     parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--only", help="comma-separated names of scenarios")
     args = parser.parse_args()
     if args.keep:
         pathlib.Path(args.keep).mkdir(parents=True, exist_ok=True)
@@ -279,6 +273,8 @@ def main():
     if args.overhead:
         steps["overhead"] = lambda: overhead(tools)
     for name, step in steps.items():
+        if args.only and name not in args.only.split(","):
+            continue
         try:
             step()
         except Exception as error:  # one broken check must not hide the others
