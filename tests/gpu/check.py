@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof on a real GPU: counts, sizes, durations, bit-equal output, SIGKILL, two processes. Prints a table, exits 1 on a failure.
 
-    tests/gpu/check.py build/dev
+    tests/gpu/check.py build/dev [CHECK,CHECK,...]
 
 Durations are compared with CUDA events (and, where torch is installed, with torch.profiler): within 2 % or 1 us at the median.
 """
 import collections
+import json
 import os
 import signal
 import subprocess
@@ -137,19 +138,72 @@ def torch_profiler(tools):
         check("torch.profiler: same median", close(gpu.median(ours), float(theirs)), f"{gpu.median(ours):.2f} against {theirs} us")
 
 
+def torch_overlap(tools):
+    """Overlap against torch.profiler's trace of the same program."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_overlap.py")
+    reference = subprocess.run([sys.executable, script, str(tools.standins), "--profile"], env=gpu.environment(tools, None, ""),
+                               capture_output=True, text=True, check=False, timeout=180)
+    if reference.returncode:
+        check("overlap: reference run", False, reference.stderr[-500:])
+        return
+    theirs = json.loads(reference.stdout.splitlines()[-1])
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run([sys.executable, script, str(tools.standins)], env=gpu.environment(tools, "full", directory),
+                              capture_output=True, text=True, check=False, timeout=180)
+        check("overlap: injected run", done.returncode == 0, done.stderr[-500:] if done.returncode else "")
+        ours = [o for o in collectives(gpu.dump(tools, directory)) if o["rank"] == 0 and o["impl"] == "vllm_custom"]
+    check("overlap: same count", len(ours) == theirs["count"], f"{len(ours)} against {theirs['count']}")
+    for key in ("compute", "copy", "collective"):
+        values = [o[f"overlap_{key}_ns"] for o in ours if o[f"overlap_{key}_ns"] is not None]
+        mean = sum(values) / 1e3 / max(1, len(values))
+        want = theirs[f"{key}_us"]
+        # Two runs of one program: their own durations differ by as much as this.
+        check(f"overlap with {key}", len(values) > 0.9 * len(ours) and abs(mean - want) <= max(0.01 * want, 0.5),
+              f"{mean:.2f} us of {theirs['duration_us']:.1f}, torch.profiler {want:.2f} us, {len(values)} of {len(ours)} known")
+
+
+def torch_sessions(tools):
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_sessions.py")
+
+    def run(env, *arguments):
+        done = subprocess.run([sys.executable, script, *arguments], env=env, capture_output=True, text=True, check=False,
+                              timeout=240)
+        if done.returncode:
+            raise RuntimeError(f"torch_sessions ended with {done.returncode}: {done.stderr[-800:]}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+    alone = run(gpu.environment(tools, None, ""))
+    with tempfile.TemporaryDirectory() as directory:
+        beside = run(gpu.environment(tools, "sample", directory, COLLSCOPE_PERIOD_MS=2000, COLLSCOPE_BUDGET=1), str(tools.command))
+    check("torch.profiler beside sampling: as many GPU events in ten sessions", beside["gpu_events"] == alone["gpu_events"],
+          f"{beside['gpu_events']}, alone {alone['gpu_events']}")
+    check("torch.profiler beside sampling: collscope samples again", beside["deep_windows_after"] > 0,
+          f"state {beside['state_after']}, {beside['deep_windows_after']} windows")
+
+
 def main():
     tools = gpu.Tools(sys.argv[1] if len(sys.argv) > 1 else "build/dev")
     tools.compile()
     plain = {kind: gpu.workload(tools, gpu.environment(tools, None, ""), "--kind", kind, "--steps", 150, "--sync")[0]
              for kind in ("ar", "nccl")}
-    steps = [lambda: full_mode(tools, "ar", plain["ar"]), lambda: full_mode(tools, "nccl", plain["nccl"]),
-             lambda: events(tools, "ar"), lambda: events(tools, "nccl"), lambda: sample_mode(tools, plain["ar"]),
-             lambda: kill_mid_window(tools), lambda: two_processes(tools), lambda: torch_profiler(tools)]
-    for step in steps:
+    steps = {
+        "full-ar": lambda: full_mode(tools, "ar", plain["ar"]),
+        "full-nccl": lambda: full_mode(tools, "nccl", plain["nccl"]),
+        "events-ar": lambda: events(tools, "ar"),
+        "events-nccl": lambda: events(tools, "nccl"),
+        "sample": lambda: sample_mode(tools, plain["ar"]),
+        "kill": lambda: kill_mid_window(tools),
+        "two-processes": lambda: two_processes(tools),
+        "torch": lambda: torch_profiler(tools),
+        "overlap": lambda: torch_overlap(tools),
+        "sessions": lambda: torch_sessions(tools),
+    }
+    only = sys.argv[2].split(",") if len(sys.argv) > 2 else list(steps)
+    for name in only:
         try:
-            step()
+            steps[name]()
         except Exception as error:  # one broken check must not hide the others
-            check(f"{getattr(step, '__name__', 'step')} raised", False, repr(error)[:1500])
+            check(f"{name} raised", False, repr(error)[:1500])
     print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
     sys.exit(1 if FAILURES else 0)
 
