@@ -32,7 +32,7 @@ def work(seconds):
     while time.monotonic() < until:
         graph.replay()
         torch.cuda.synchronize()
-        time.sleep(0.005)
+        time.sleep(0.03)
 
 
 def status():

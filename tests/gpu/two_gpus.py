@@ -89,20 +89,22 @@ def microseconds(found):
     return [(o["end_ns"] - o["start_ns"]) / 1e3 for o in found]
 
 
-def keep(folder, directory, name):
+def keep(folder, directory, name, truths):
+    """Segments as test data, and what the programs themselves say that they ran."""
     if folder is None:
         return
-    for rank, path in enumerate(sorted(pathlib.Path(directory).glob("*.seg"))):
-        target = pathlib.Path(folder) / f"{name}.rank{rank}.seg.xz"
+    for path in sorted(pathlib.Path(directory).glob("*.seg")):
+        target = pathlib.Path(folder) / f"{name}.{path.name}.xz"
         target.write_bytes(lzma.compress(path.read_bytes(), preset=6))
         print(f"     kept {target.name}, {target.stat().st_size} bytes", flush=True)
+    (pathlib.Path(folder) / f"{name}.truth.json").write_text(json.dumps(truths, indent=1) + "\n")
 
 
 def graph(tools, args, name, **more):
     with tempfile.TemporaryDirectory() as directory:
         truths, log = torch_ranks(tools, "full", directory, "graph", "--steps", 20, COLLSCOPE_RING_MIB=1, **more)
         objects = gpu.dump(tools, directory)
-        keep(args.keep, directory, name)
+        keep(args.keep, directory, name, truths)
     chosen = logged(log)
     for r in range(2):
         seen = collectives(objects, rank=r, bytes=BYTES, impl="nccl")
@@ -150,7 +152,7 @@ def two_comms(tools, args):
     with tempfile.TemporaryDirectory() as directory:
         truths, _ = torch_ranks(tools, "full", directory, "two-comms", "--steps", 50, COLLSCOPE_RING_MIB=1)
         objects = gpu.dump(tools, directory)
-        keep(args.keep, directory, "two-communicators")
+        keep(args.keep, directory, "two-communicators", truths)
     seen = collectives(objects, rank=0, bytes=8 << 20)
     by_comm = collections.Counter(o["communicator"] for o in seen)
     check("two communicators: counted apart", sorted(by_comm.values()) == [truths[0]["calls_per_comm"]] * 2, str(dict(by_comm)))
@@ -194,8 +196,8 @@ def waits(name, objects, late_us, impl, tolerance_us):
 
 def late(tools, args):
     with tempfile.TemporaryDirectory() as directory:
-        torch_ranks(tools, "full", directory, "late", "--steps", 20, "--late-us", 80, COLLSCOPE_RING_MIB=1)
-        keep(args.keep, directory, "late-rank")
+        truths, _ = torch_ranks(tools, "full", directory, "late", "--steps", 20, "--late-us", 80, COLLSCOPE_RING_MIB=1)
+        keep(args.keep, directory, "late-rank", truths)
         # torch's sleep counts cycles of a clock that varies: the stand-in below has the exact delay.
         waits("late (NCCL)", gpu.dump(tools, directory), 80, "nccl", 8)
     with tempfile.TemporaryDirectory() as directory:
@@ -218,7 +220,7 @@ def standin(tools, args):
     with tempfile.TemporaryDirectory() as directory:
         truths = standin_ranks(tools, gpu.environment(tools, "full", directory, COLLSCOPE_RING_MIB=1), "--steps", 20, "--sync")
         objects = gpu.dump(tools, directory)
-        keep(args.keep, directory, "custom-one-shot")
+        keep(args.keep, directory, "custom-one-shot", truths)
     for r in range(2):
         seen = collectives(objects, rank=r, impl="vllm_custom", bytes=BYTES)
         check(f"stand-in over peer memory rank {r}", len(seen) == truths[r]["all_reduce_total"],
