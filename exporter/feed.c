@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
+#include "impl_change.h"
 #include "size.h"
 
 #include <stdlib.h>
@@ -252,12 +253,15 @@ cs_feed_collective(
 		.phase = collective->phase,
 		.size = cs_size_bucket(collective->bytes),
 	};
+	size_t known = feed->collectives.count;
 	struct cs_feed_entry *entry = map_find(&feed->collectives, &key);
 
 	if (!entry) {
 		feed->table->dropped++;
 		return;
 	}
+	if (__builtin_expect(feed->collectives.count != known, 0))
+		cs_impl_change_log(&feed->collectives, &entry->key, dictionary->process.pid);
 	feed_overlap(feed, entry, collective);
 	if (collective->record_flags & CS_RECORD_PART)
 		return;
