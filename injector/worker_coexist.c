@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who owns CUPTI: the worker's verdicts (coexist.h says by what rule), stepping back and coming back. */
+#include "worker_private.h"
+
+#include "clock.h"
+#include "coexist.h"
+#include "labels.h"
+#include "log.h"
+#include "subscription.h"
+#include "tracing.h"
+
+#include <stdio.h>
+
+/* In tracing without end a verdict is due this often. */
+#define JUDGE_NS (3 * CS_NS_PER_S)
+
+static uint64_t
+process_cpu_ns(void)
+{
+	uint64_t all_ns = cs_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t ours_ns = cs_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	return all_ns > ours_ns ? all_ns - ours_ns : 0;
+}
+
+static uint64_t
+launches_by_callback(const struct cs_worker *w)
+{
+	return atomic_load_explicit(&w->status->graph_launches, memory_order_relaxed);
+}
+
+void
+cs_worker_begin_judging(struct cs_worker *w)
+{
+	if (w->judging)
+		return;
+	w->judging = true;
+	cs_delivery_count(w->ignore_before_ns, &w->judge_from);
+	w->judge_begin_ns = w->monotonic_ns;
+	w->judge_until_ns = w->monotonic_ns + JUDGE_NS;
+	w->judge_launches = launches_by_callback(w);
+	w->judge_cpu_ns = process_cpu_ns();
+}
+
+bool
+cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts)
+{
+	return counts->requested != w->judge_from.requested || counts->completed != w->judge_from.completed;
+}
+
+static void
+settle(struct cs_worker *w, bool foreign)
+{
+	struct cs_delivery_counts counts;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_windows_settle(&w->windows, counts.launches, foreign);
+}
+
+static void
+yield_to_other(struct cs_worker *w)
+{
+	snprintf(w->reason, sizeof(w->reason),
+		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %u s",
+		(unsigned int)(CS_COEXIST_STEP_BACK_NS / CS_NS_PER_S));
+	cs_log_info("%s", w->reason);
+	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
+	settle(w, true);
+	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
+	cs_tracing_forget();
+	w->ignore_before_ns = w->now_ns;
+	w->lingering = false;
+	w->yielded = true;
+	w->step_back_until_ns = w->monotonic_ns + CS_COEXIST_STEP_BACK_NS;
+}
+
+void
+cs_worker_judge(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+	struct cs_coexist_window window;
+
+	if (!w->judging || w->yielded)
+		return;
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	if (!cs_worker_buffers_came(w, &counts) && w->monotonic_ns < w->judge_until_ns)
+		return;
+	window = (struct cs_coexist_window){
+		.requested = counts.requested - w->judge_from.requested,
+		.completed = counts.completed - w->judge_from.completed,
+		.held = w->judge_from.held,
+		.subscribed = cs_subscription_held(),
+		.launches = launches_by_callback(w) - w->judge_launches,
+		.cpu_ns = process_cpu_ns() - w->judge_cpu_ns,
+		.length_ns = w->monotonic_ns - w->judge_begin_ns,
+	};
+	switch (cs_coexist_judge(&window, &w->silent)) {
+	case CS_COEXIST_FOREIGN:
+		w->judging = false;
+		yield_to_other(w);
+		break;
+	case CS_COEXIST_OURS:
+		if (w->lingering) {
+			w->lingering = false;
+			cs_worker_set_depth(w, CS_DEPTH_OFF);
+			w->now_ns = cs_clock_realtime_ns();
+			cs_windows_turn(&w->windows, CS_DEPTH_OFF, w->windows.open.ordinal, w->now_ns);
+			w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+		}
+		/* fall through */
+	default:
+		w->judging = false;
+		if (w->windows.open.depth != CS_DEPTH_OFF || w->lingering)
+			cs_worker_begin_judging(w);
+		break;
+	}
+}
+
+static bool
+subscribe_again(struct cs_worker *w)
+{
+	char other[128];
+	CUptiResult failure;
+	uint64_t none = 0;
+
+	if (cs_subscription_begin(w->instance, &failure, other, sizeof(other)) < 0)
+		return false;
+	cs_subscription_enable_labels();
+	/* Contexts that came before were not seen. */
+	atomic_compare_exchange_strong(&w->instance->first_context_ns, &none, w->now_ns);
+	return true;
+}
+
+void
+cs_worker_come_back(struct cs_worker *w)
+{
+	bool back = true;
+
+	if (w->monotonic_ns < w->step_back_until_ns || !cs_instance_enter_cupti())
+		return;
+	if (atomic_load(&w->instance->first_context_ns) == 0)
+		back = subscribe_again(w);
+	if (back && atomic_load(&w->instance->traced))
+		back = cs_tracing_register(w->instance) == CUPTI_SUCCESS;
+	cs_instance_leave_cupti();
+	w->step_back_until_ns = w->monotonic_ns + CS_COEXIST_STEP_BACK_NS;
+	if (!back)
+		return;
+	w->yielded = false;
+	w->silent = 0;
+	w->reason[0] = '\0';
+}
+
+/*
+ * Labels are learnt: give torch.profiler its chance. In demand mode, where nothing has been traced yet, all
+ * of CUPTI goes, and with it its cost per launch; that is safe only as long as no kernel was ever traced.
+ */
+void
+cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
+{
+	uint64_t first_ns = atomic_load(&w->instance->first_context_ns);
+
+	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->now_ns, first_ns,
+					       cs_labels_last_graph_ns()))
+		return;
+	if (!cs_instance_enter_cupti())
+		return;
+	cs_subscription_end(w->instance);
+	if (w->schedule.mode == CS_MODE_DEMAND && !atomic_load(&w->instance->traced)) {
+		w->instance->cupti.finalize();
+		atomic_store(&w->instance->callbacks_registered, false);
+		w->finalized = true;
+	}
+	cs_instance_leave_cupti();
+	cs_log_debug("Subscription given up");
+}

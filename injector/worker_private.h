@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rooms of the worker (worker.h), all on its one thread:
+ *
+ *   worker.c           the loop: what is due, and how long to sleep
+ *   worker_windows.c   opens and closes windows
+ *   worker_delivery.c  flushes
+ *   worker_coexist.c   whose CUPTI is it
+ *   worker_status.c    what stands in the segment
+ */
+#ifndef CS_WORKER_PRIVATE_H
+#define CS_WORKER_PRIVATE_H
+
+#include "delivery.h"
+#include "governor.h"
+#include "schedule.h"
+#include "windows.h"
+#include "worker.h"
+
+/* After a window its last records are still on their way: so long we go on flushing, and wait with a verdict
+ * on who owns CUPTI. Longer than the longest step. */
+#define CS_WORKER_DRAIN_NS (3 * CS_NS_PER_S)
+
+struct cs_worker {
+	struct cs_instance *instance;
+	struct cs_segment_writer *writer;
+	struct cs_status *status;
+	struct cs_schedule schedule;
+	struct cs_governor governor;
+	struct cs_windows windows;
+	uint64_t now_ns, monotonic_ns; /* of this turn */
+
+	uint64_t next_flush_ns, next_second_ns; /* monotonic */
+	uint64_t drain_until_ns;                /* monotonic */
+
+	/* The stretch of tracing that is to be judged; begun at the first window after a verdict. */
+	bool judging;
+	struct cs_delivery_counts judge_from;
+	uint64_t judge_begin_ns, judge_until_ns; /* monotonic */
+	uint64_t judge_launches, judge_cpu_ns;
+	unsigned int silent;
+	bool lingering; /* the window should be over, its kinds are still on */
+
+	bool yielded;
+	uint64_t step_back_until_ns; /* monotonic */
+	uint64_t ignore_before_ns;   /* buffers older than this are with another tool */
+
+	uint32_t governed_ordinal;
+	uint64_t random;
+	unsigned int failures;
+	uint64_t watched_kernels, watched_bad;
+	bool finalized;
+	char reason[256];
+};
+
+/* worker_windows.c. set_depth: what CUPTI's kinds are at; turn_window: what the plan says, and the
+ * bookkeeping of windows with it. */
+void cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth);
+void cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan);
+
+/* worker_delivery.c. settle_when_sure: after a flush that began after the windows were closed; and not before
+ * it is known whose they were. */
+void cs_worker_flush(struct cs_worker *w);
+void cs_worker_flush_when_due(struct cs_worker *w);
+void cs_worker_settle_when_sure(struct cs_worker *w);
+
+/* worker_coexist.c. buffers_came: since the stretch that is being judged began. */
+void cs_worker_begin_judging(struct cs_worker *w);
+bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
+void cs_worker_judge(struct cs_worker *w);
+void cs_worker_come_back(struct cs_worker *w);
+void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
+
+/* worker_status.c. govern: once per period, when its window and the records of it are in. */
+void cs_worker_name_devices(struct cs_worker *w);
+void cs_worker_govern(struct cs_worker *w);
+void cs_worker_update_status(struct cs_worker *w);
+void cs_worker_watch_timestamps(struct cs_worker *w);
+void cs_worker_update_memory(struct cs_worker *w);
+void cs_worker_answer_requests(struct cs_worker *w);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the worker keeps true in the segment: devices, STATUS, the governor's choice, answers to requests. */
+#include "worker_private.h"
+
+#include "clock.h"
+#include "context.h"
+#include "identity.h"
+#include "labels.h"
+#include "log.h"
+#include "subscription.h"
+
+/* Records without a valid time before we give up. */
+#define BAD_RECORDS_MIN 1000U
+
+static void
+name_device(struct cs_worker *w, uint32_t device, uint32_t context_id)
+{
+	int gpu;
+
+	if (cs_delivery_gpu(device) >= 0)
+		return;
+	gpu = cs_identity_register_gpu(w->instance, w->writer, device, context_id);
+	if (gpu < 0)
+		cs_log_debug("No identity for a GPU device=%u error=%d", device, -gpu);
+	else
+		cs_delivery_set_gpu(device, gpu);
+}
+
+void
+cs_worker_name_devices(struct cs_worker *w)
+{
+	uint64_t wanted = cs_delivery_take_wanted();
+	uint32_t device, context_id;
+
+	while (cs_context_take_device(&device, &context_id)) {
+		name_device(w, device, context_id);
+		if (cs_delivery_gpu(device) >= 0)
+			cs_labels_set_gpu(context_id, (uint8_t)cs_delivery_gpu(device));
+	}
+	for (; wanted != 0; wanted &= wanted - 1)
+		name_device(w, (uint32_t)__builtin_ctzll(wanted), 0);
+}
+
+void
+cs_worker_govern(struct cs_worker *w)
+{
+	struct cs_steps_medians steps;
+	struct cs_governor_choice choice;
+
+	if (cs_subscription_steps(&steps))
+		cs_governor_measure(&w->governor, &steps);
+	cs_governor_choose(&w->governor, &choice);
+	if (choice.period_ns != w->schedule.period_ns)
+		cs_log_info("Sampling period changes period_ms=%llu perturbation=%.3f cost=%.4f",
+			(unsigned long long)(choice.period_ns / CS_NS_PER_MS), w->governor.perturbation,
+			choice.cost);
+	w->schedule.period_ns = choice.period_ns;
+	atomic_store_explicit(&w->status->period_ns, choice.period_ns, memory_order_relaxed);
+}
+
+static enum cs_state
+state_of(const struct cs_worker *w)
+{
+	if (w->yielded)
+		return CS_STATE_YIELDED;
+	if (w->schedule.paused)
+		return CS_STATE_PAUSED;
+	if (w->windows.open.depth != CS_DEPTH_OFF || w->schedule.mode == CS_MODE_FULL)
+		return CS_STATE_TRACING;
+	if (cs_subscription_held())
+		return CS_STATE_LEARNING;
+	return w->schedule.mode == CS_MODE_DEMAND ? CS_STATE_IDLE : CS_STATE_TRACING;
+}
+
+void
+cs_worker_update_status(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	atomic_store_explicit(&w->status->heartbeat_ns, w->now_ns, memory_order_relaxed);
+	atomic_store_explicit(&w->status->buffers_requested, counts.requested, memory_order_relaxed);
+	atomic_store_explicit(&w->status->buffers_completed, counts.completed, memory_order_relaxed);
+	atomic_store_explicit(&w->status->cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cs_delivery_cpu_ns(),
+		memory_order_relaxed);
+	cs_instance_set_state(state_of(w), w->schedule.paused ? "Paused on request" : w->reason);
+}
+
+/* When CUPTI's device buffers are no longer recycled all times become zero: there is nothing more to learn
+ * here. */
+void
+cs_worker_watch_timestamps(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+	uint64_t kernels, bad;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	kernels = counts.kernels - w->watched_kernels;
+	bad = counts.bad - w->watched_bad;
+	if (kernels < BAD_RECORDS_MIN)
+		return;
+	w->watched_kernels = counts.kernels;
+	w->watched_bad = counts.bad;
+	if (bad > kernels / 2) {
+		cs_worker_set_depth(w, CS_DEPTH_OFF);
+		cs_instance_go_dormant(
+			"CUPTI's records have no valid times any more (%llu of %llu); restart the "
+			"process to profile it, with a newer CUPTI if this comes again",
+			(unsigned long long)bad, (unsigned long long)kernels);
+	}
+}
+
+void
+cs_worker_update_memory(struct cs_worker *w)
+{
+	uint64_t host_bytes = cs_segment_writer_mapped_bytes(w->writer) + cs_labels_mapped_bytes() +
+			      cs_buffers_mapped_bytes(cs_delivery_buffers()) + CS_WORKER_STACK_BYTES;
+
+	atomic_store_explicit(&w->status->host_memory_bytes, host_bytes, memory_order_relaxed);
+	/* The cap; CUPTI does not tell how much of it is in use. */
+	atomic_store_explicit(&w->status->device_memory_bytes,
+		atomic_load(&w->instance->traced) ? w->instance->device_bytes : 0, memory_order_relaxed);
+}
+
+void
+cs_worker_answer_requests(struct cs_worker *w)
+{
+	struct cs_segment_request request;
+
+	if (!cs_segment_writer_take_request(w->writer, &request))
+		return;
+	cs_segment_writer_answer(
+		w->writer, &request, cs_schedule_request(&w->schedule, &request, w->now_ns, w->monotonic_ns));
+}

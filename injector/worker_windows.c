@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of the worker: opening and closing them, and failures to do so. */
+#include "worker_private.h"
+
+#include "clock.h"
+#include "delivery.h"
+#include "tracing.h"
+
+/* Failures in a row before we give up. */
+#define FAILURES_MAX 8U
+
+static void
+give_up_when_failing(struct cs_worker *w, CUptiResult failure)
+{
+	const char *text = NULL;
+
+	if (++w->failures < FAILURES_MAX)
+		return;
+	if (w->instance->cupti.get_result_string(failure, &text) != CUPTI_SUCCESS || !text)
+		text = "unknown error";
+	cs_instance_go_dormant(
+		"CUPTI does not trace here (%s); a debugger, MIG or a profiler may forbid it", text);
+}
+
+void
+cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth)
+{
+	CUptiResult failure;
+
+	if (!cs_instance_enter_cupti())
+		return;
+	if (depth != CS_DEPTH_OFF && w->finalized) {
+		/* CUPTI starts from nothing again; contexts exist, so the caps hold for what is allocated
+		 * now. */
+		cs_device_memory_cap(w->instance);
+		w->finalized = false;
+	}
+	cs_delivery_note_edge(depth == CS_DEPTH_DEEP, cs_clock_realtime_ns());
+	if (cs_tracing_switch(w->instance, depth, &failure) == 0)
+		w->failures = 0;
+	cs_instance_leave_cupti();
+	if (failure != CUPTI_SUCCESS)
+		give_up_when_failing(w, failure);
+}
+
+/*
+ * Whether the deep kinds must stay on although their window is over: as long as no buffer came our way they
+ * may be in use by another tool, and switching them off would blind it. When the server was merely idle, the
+ * first buffer of the next traffic ends this within a turn. CUPTI asks for a buffer when it hands records
+ * over, not when they arise, hence the flush.
+ */
+static bool
+must_linger(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	if (cs_tracing_depth() != CS_DEPTH_DEEP || !w->judging)
+		return false;
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	if (!cs_worker_buffers_came(w, &counts)) {
+		cs_worker_flush(w);
+		cs_delivery_count(w->ignore_before_ns, &counts);
+	}
+	return !cs_worker_buffers_came(w, &counts);
+}
+
+void
+cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan)
+{
+	enum cs_depth depth = plan->depth;
+
+	w->lingering = depth != CS_DEPTH_DEEP && must_linger(w);
+	if (w->lingering)
+		return; /* the window goes on */
+	if (depth != cs_tracing_depth())
+		cs_worker_set_depth(w, depth);
+	depth = cs_tracing_depth();
+	if (depth != CS_DEPTH_OFF)
+		cs_worker_begin_judging(w);
+	/* After the switch: what lies between belongs to the old stretch. */
+	w->now_ns = cs_clock_realtime_ns();
+	cs_windows_turn(&w->windows, depth, plan->ordinal, w->now_ns);
+	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+}
