@@ -77,7 +77,8 @@ void cs_instance_sleep(uint64_t sleep_ns);
 /* Exit handler: asks the worker for a last flush. false: there is no worker. */
 bool cs_instance_wake(void);
 
-/* start.c: what InitializeInjection does. Never fails; at most once per process. */
+/* start.c: what InitializeInjection does. Never fails; at most once per process; nothing at all, not even a
+ * word, in a process that the kernel calls secure (AT_SECURE: set-user-ID, file capabilities). */
 void cs_instance_start(void);
 /* fork.c, exit.c: registers the handlers. Start-up. */
 void cs_fork_register(void);

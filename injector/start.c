@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static void
@@ -108,7 +109,8 @@ cs_instance_start(void)
 	struct cs_instance *instance = cs_instance_get();
 	int saved_errno = errno;
 
-	if (atomic_exchange(&started, true))
+	/* A set-user-ID program: whoever set its environment may have fewer rights than it has. */
+	if (getauxval(AT_SECURE) != 0 || atomic_exchange(&started, true))
 		return;
 	cs_settings_load(&instance->settings, environ, NULL, NULL);
 	if (instance->settings.mode == CS_MODE_OFF)

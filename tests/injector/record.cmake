@@ -4,6 +4,8 @@ foreach(name schedule governor launches steps coalesce activity buffers coexist 
     cs_unit_test(test_${name} SOURCES test_${name}.c LIBS cs_injector cs_reader)
 endforeach()
 set_tests_properties(test_buffers test_steps PROPERTIES LABELS threads)
+cs_unit_test(test_secure SOURCES test_secure.c LIBS cs_injector)
+target_link_options(test_secure PRIVATE -Wl,--wrap=getauxval)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME test_injector_symbols COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_symbols.py
