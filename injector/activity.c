@@ -227,22 +227,6 @@ on_set(struct cs_activity *activity, const struct cs_activity_set *set)
 	add_copy(activity, &record, 0, set->bytes);
 }
 
-static void
-on_graph(struct cs_activity *activity, const struct cs_activity_graph *graph)
-{
-	struct cs_record record;
-
-	if (!fill_common(activity, graph->device_id, graph->context_id, graph->stream_id, graph->start_ns,
-		    graph->end_ns, &record))
-		return;
-	record.type = CS_RECORD_GRAPH_LAUNCH;
-	record.correlation_id = graph->correlation_id;
-	record.graph_id = graph->graph_id;
-	if (graph->end_ns > activity->last_end_ns)
-		activity->last_end_ns = graph->end_ns;
-	cs_segment_writer_append(activity->writer, &record);
-}
-
 static inline void
 on_record(struct cs_activity *activity, const void *record)
 {
@@ -262,9 +246,6 @@ on_record(struct cs_activity *activity, const void *record)
 		break;
 	case CS_ACTIVITY_MEMSET:
 		on_set(activity, record);
-		break;
-	case CS_ACTIVITY_GRAPH_TRACE:
-		on_graph(activity, record);
 		break;
 	default: /* kinds that another tool has switched on */
 		break;

@@ -6,7 +6,6 @@
  *   kernel, step marker  one MARKER record
  *   other kernels        BUSY, class compute, coalesced per stream
  *   copies, sets         BUSY, class copy, coalesced per stream and direction; value = bytes
- *   graph trace          one GRAPH_LAUNCH record
  *
  * Nothing is held back: all runs are closed at the end of a buffer. Records with impossible times are counted
  * (LOSS BAD_TIMESTAMP) and left out: zero, end before start, lasting over an hour, or more than a day from

@@ -32,15 +32,6 @@
 	SAME(ours, graph_node_id, theirs, graphNodeId);                                                      \
 	SAME(ours, graph_id, theirs, graphId)
 
-#define SAME_GRAPH(theirs)                                                                                   \
-	SAME(struct cs_activity_graph, correlation_id, theirs, correlationId);                               \
-	SAME(struct cs_activity_graph, start_ns, theirs, start);                                             \
-	SAME(struct cs_activity_graph, end_ns, theirs, end);                                                 \
-	SAME(struct cs_activity_graph, device_id, theirs, deviceId);                                         \
-	SAME(struct cs_activity_graph, graph_id, theirs, graphId);                                           \
-	SAME(struct cs_activity_graph, context_id, theirs, contextId);                                       \
-	SAME(struct cs_activity_graph, stream_id, theirs, streamId)
-
 SAME_KERNEL(CUpti_ActivityKernel9);
 #if CUPTI_API_VERSION >= 130000
 SAME_KERNEL(CUpti_ActivityKernel8);
@@ -61,17 +52,12 @@ SAME_COPY(struct cs_activity_copy, CUpti_ActivityMemcpy5);
 SAME(struct cs_activity_copy, copy_kind, CUpti_ActivityMemcpy5, copyKind);
 SAME_COPY(struct cs_activity_copy_peer, CUpti_ActivityMemcpyPtoP4);
 SAME_COPY(struct cs_activity_set, CUpti_ActivityMemset4);
-SAME_GRAPH(CUpti_ActivityGraphTrace);
-#if CUPTI_API_VERSION >= 21
-SAME_GRAPH(CUpti_ActivityGraphTrace2);
-#endif
 
 _Static_assert(CS_ACTIVITY_MEMCPY == CUPTI_ACTIVITY_KIND_MEMCPY, "kind");
 _Static_assert(CS_ACTIVITY_MEMSET == CUPTI_ACTIVITY_KIND_MEMSET, "kind");
 _Static_assert(CS_ACTIVITY_KERNEL == CUPTI_ACTIVITY_KIND_KERNEL, "kind");
 _Static_assert(CS_ACTIVITY_CONCURRENT_KERNEL == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kind");
 _Static_assert(CS_ACTIVITY_MEMCPY_PEER == CUPTI_ACTIVITY_KIND_MEMCPY2, "kind");
-_Static_assert(CS_ACTIVITY_GRAPH_TRACE == CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "kind");
 _Static_assert(CS_COPY_TO_DEVICE == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, "copy kind");
 _Static_assert(CS_COPY_TO_HOST == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, "copy kind");
 _Static_assert(CS_COPY_HOST_TO_ARRAY == CUPTI_ACTIVITY_MEMCPY_KIND_HTOA, "copy kind");

@@ -8,7 +8,6 @@
  *   memcpy       Memcpy5 (until 12.7), Memcpy6 (12.8, + copyCount)
  *   memcpy peer  MemcpyPtoP4
  *   memset       Memset4
- *   graph trace  GraphTrace (12.0), GraphTrace2 (12.3, + end device)
  * Kernel5 ... 7 have the same fields up to the correlation id, but graphs' ids only from 6 and 7 on; CUPTI
  * that old is refused (CS_CUPTI_VERSION_MIN). activity_layout.c compares every offset with the header that is
  * compiled against.
@@ -26,7 +25,6 @@
 #define CS_ACTIVITY_KERNEL            3U
 #define CS_ACTIVITY_CONCURRENT_KERNEL 10U
 #define CS_ACTIVITY_MEMCPY_PEER       22U
-#define CS_ACTIVITY_GRAPH_TRACE       51U
 
 /* Values of CUpti_ActivityMemcpyKind. */
 #define CS_COPY_TO_DEVICE        1U
@@ -101,17 +99,6 @@ struct cs_activity_set {
 	uint8_t unused_48[16];
 	uint64_t graph_node_id; /* 64 */
 	uint32_t graph_id;      /* 72 */
-};
-
-struct cs_activity_graph {
-	uint32_t kind;
-	uint32_t correlation_id; /* 4 */
-	uint64_t start_ns;       /* 8 */
-	uint64_t end_ns;         /* 16 */
-	uint32_t device_id;      /* 24 */
-	uint32_t graph_id;       /* 28 */
-	uint32_t context_id;     /* 32 */
-	uint32_t stream_id;      /* 36 */
 };
 
 #endif

@@ -30,32 +30,15 @@ sample(const struct cs_schedule *schedule, uint64_t now_ns, struct cs_schedule_p
 {
 	uint64_t ordinal = now_ns / schedule->period_ns;
 	uint64_t begin_ns = ordinal * schedule->period_ns;
-	uint64_t offset_ns = now_ns - begin_ns;
-	uint64_t light_ns = schedule->light_ns;
-	uint64_t deep_end_ns, light_end_ns;
+	bool deep = now_ns - begin_ns < schedule->window_ns;
 
 	if (schedule->window_ns >= schedule->period_ns) {
 		slice(now_ns, CS_DEPTH_DEEP, plan);
 		return;
 	}
-	if (2 * light_ns + schedule->window_ns > schedule->period_ns)
-		light_ns = (schedule->period_ns - schedule->window_ns) / 2;
-	deep_end_ns = light_ns + schedule->window_ns;
-	light_end_ns = deep_end_ns + light_ns;
+	plan->depth = deep ? CS_DEPTH_DEEP : CS_DEPTH_OFF;
 	plan->ordinal = (uint32_t)ordinal;
-	if (offset_ns < light_ns) {
-		plan->depth = CS_DEPTH_LIGHT;
-		plan->until_ns = begin_ns + light_ns;
-	} else if (offset_ns < deep_end_ns) {
-		plan->depth = CS_DEPTH_DEEP;
-		plan->until_ns = begin_ns + deep_end_ns;
-	} else if (offset_ns < light_end_ns) {
-		plan->depth = CS_DEPTH_LIGHT;
-		plan->until_ns = begin_ns + light_end_ns;
-	} else {
-		plan->depth = schedule->light_always ? CS_DEPTH_LIGHT : CS_DEPTH_OFF;
-		plan->until_ns = begin_ns + schedule->period_ns;
-	}
+	plan->until_ns = begin_ns + (deep ? schedule->window_ns : schedule->period_ns);
 }
 
 /* Whether a request is under way; what begins later bounds the plan. */

@@ -8,10 +8,9 @@
  * traces the same moments. A period of base length times 2^n begins together with one of the base length, so
  * processes that look at different rates still meet. Within a period:
  *
- *   | light | deep (window_ns) | light | off, or light when light_always ... |
- *   0       light_ns
+ *   | deep (window_ns) | off ... |
  *
- * Light parts are off (light_ns 0): steps.h says why CUPTI's instrument for them cannot be used.
+ * Depth light is never planned: steps.h says why CUPTI's instrument for it cannot be used.
  *
  * Full mode, and a request to trace: deep, in slices of CS_SCHEDULE_SLICE_NS so that coverage is reported as
  * it happens. Pure; one thread.
@@ -33,8 +32,6 @@ struct cs_schedule {
 	enum cs_mode mode;
 	uint64_t period_ns;
 	uint64_t window_ns;
-	uint64_t light_ns;
-	bool light_always;
 	bool paused;
 	bool asked;
 	uint64_t asked_from_ns, asked_until_ns; /* CLOCK_REALTIME */

@@ -8,6 +8,8 @@
 static const CUpti_ActivityKind deep_kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
 
+#define DEEP_KINDS (sizeof(deep_kinds) / sizeof(deep_kinds[0]))
+
 static _Atomic uint32_t now; /* enum cs_depth */
 
 enum cs_depth
@@ -16,35 +18,22 @@ cs_tracing_depth(void)
 	return (enum cs_depth)atomic_load_explicit(&now, memory_order_relaxed);
 }
 
-static const CUpti_ActivityKind *
-kinds_of(enum cs_depth depth, size_t *count)
-{
-	*count = depth == CS_DEPTH_DEEP ? sizeof(deep_kinds) / sizeof(deep_kinds[0]) : 0;
-	return deep_kinds;
-}
-
 static void
-disable(const struct cs_cupti_api *cupti, enum cs_depth depth)
+disable(const struct cs_cupti_api *cupti, size_t count)
 {
-	size_t count;
-	const CUpti_ActivityKind *kinds = kinds_of(depth, &count);
-
 	for (size_t i = 0; i < count; i++)
-		cupti->activity_disable(kinds[i]);
+		cupti->activity_disable(deep_kinds[i]);
 }
 
+/* All or none. */
 static CUptiResult
-enable(const struct cs_cupti_api *cupti, enum cs_depth depth)
+enable(const struct cs_cupti_api *cupti)
 {
-	size_t count;
-	const CUpti_ActivityKind *kinds = kinds_of(depth, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		CUptiResult result = cupti->activity_enable(kinds[i]);
+	for (size_t i = 0; i < DEEP_KINDS; i++) {
+		CUptiResult result = cupti->activity_enable(deep_kinds[i]);
 
 		if (result != CUPTI_SUCCESS) {
-			for (size_t j = 0; j < i; j++)
-				cupti->activity_disable(kinds[j]);
+			disable(cupti, i);
 			return result;
 		}
 	}
@@ -64,24 +53,23 @@ int
 cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure)
 {
 	*failure = CUPTI_SUCCESS;
-	if (depth == CS_DEPTH_LIGHT)
-		return -EOPNOTSUPP;
 	if (depth == cs_tracing_depth())
 		return 0;
-	disable(&instance->cupti, cs_tracing_depth());
-	atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
-	if (depth == CS_DEPTH_OFF)
+	if (depth == CS_DEPTH_OFF) {
+		disable(&instance->cupti, DEEP_KINDS);
+		atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
 		return 0;
+	}
 	if (!atomic_load(&instance->callbacks_registered)) {
 		*failure = cs_tracing_register(instance);
 		if (*failure != CUPTI_SUCCESS)
 			return -EIO;
 	}
 	atomic_store(&instance->traced, true);
-	*failure = enable(&instance->cupti, depth);
+	*failure = enable(&instance->cupti);
 	if (*failure != CUPTI_SUCCESS)
 		return -EIO;
-	atomic_store_explicit(&now, (uint32_t)depth, memory_order_relaxed);
+	atomic_store_explicit(&now, CS_DEPTH_DEEP, memory_order_relaxed);
 	return 0;
 }
 

@@ -3,8 +3,8 @@
  * Switches CUPTI's activity kinds: deep = CONCURRENT_KERNEL, MEMCPY and MEMSET. A change takes 10 to 110 us
  * on the worker and holds for graphs that were instantiated before, too.
  *
- * Light tracing (GRAPH_TRACE) is refused: switched on after a graph was instantiated without it, it ends the
- * process at the next launch (steps.h).
+ * GRAPH_TRACE, which depth light would need, is never switched on: after a graph was instantiated without it,
+ * it ends the process at the next launch (steps.h).
  *
  * MEMCPY and MEMSET are on for the copies, and because CUPTI before 13.3 leaks when graphs hold such nodes
  * that are not traced.
@@ -24,7 +24,7 @@ CUptiResult cs_tracing_register(struct cs_instance *instance);
 void cs_tracing_begin_early(struct cs_instance *instance);
 
 enum cs_depth cs_tracing_depth(void);
-/* 0; -EOPNOTSUPP for LIGHT, nothing changed; or -EIO with CUPTI's result in *failure and depth OFF. */
+/* To OFF or DEEP. 0, or -EIO with CUPTI's result in *failure and depth OFF. */
 int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
 /* Somebody else's kinds now: forget, without touching CUPTI. */
 void cs_tracing_forget(void);

@@ -22,7 +22,8 @@ enum cs_record_type {
 	/* Kernels that are no collectives, or copies, of one stream, run together while the gap between two
 	 * of them is at most CS_BUSY_GAP_NS. ref = number of operations. */
 	CS_RECORD_BUSY = 2,
-	/* One whole graph launch seen by GRAPH_TRACE (a light window). ref = 0. */
+	/* One whole graph launch (a light window). ref = 0. Readers know it; our own writer does not make it,
+	 * injector/steps.h says why. */
 	CS_RECORD_GRAPH_LAUNCH = 3,
 	/* A stretch of tracing at one depth that has ended. ref = window ordinal, flags = enum cs_depth. */
 	CS_RECORD_WINDOW = 4,

@@ -21,8 +21,6 @@ make(enum cs_mode mode)
 	struct cs_schedule schedule;
 
 	cs_schedule_init(&schedule, &settings);
-	assert_int_equal(schedule.light_ns, 0);
-	schedule.light_ns = 100 * MS;
 	return schedule;
 }
 
@@ -44,12 +42,9 @@ test_sample_windows(void **state)
 		enum cs_depth depth;
 		uint64_t until_ns;
 	} rows[] = {
-		{0, CS_DEPTH_LIGHT, 100 * MS},
-		{100 * MS - 1, CS_DEPTH_LIGHT, 100 * MS},
-		{100 * MS, CS_DEPTH_DEEP, 200 * MS},
-		{199 * MS, CS_DEPTH_DEEP, 200 * MS},
-		{200 * MS, CS_DEPTH_LIGHT, 300 * MS},
-		{300 * MS, CS_DEPTH_OFF, 10000 * MS},
+		{0, CS_DEPTH_DEEP, 100 * MS},
+		{100 * MS - 1, CS_DEPTH_DEEP, 100 * MS},
+		{100 * MS, CS_DEPTH_OFF, 10000 * MS},
 		{9999 * MS, CS_DEPTH_OFF, 10000 * MS},
 	};
 	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
@@ -62,19 +57,6 @@ test_sample_windows(void **state)
 		assert_int_equal(plan.until_ns, BASE + rows[i].until_ns);
 		assert_int_equal(plan.ordinal, BASE / (10000 * MS));
 	}
-}
-
-static void
-test_without_light(void **state)
-{
-	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
-
-	(void)state;
-	schedule.light_ns = 0;
-	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_DEEP);
-	assert_int_equal(look(&schedule, BASE).until_ns, BASE + 100 * MS);
-	assert_int_equal(look(&schedule, BASE + 100 * MS).depth, CS_DEPTH_OFF);
-	assert_int_equal(look(&schedule, BASE + 100 * MS).until_ns, BASE + 10000 * MS);
 }
 
 /* Walking from edge to edge through ten periods meets every window once, in order. */
@@ -92,8 +74,8 @@ test_walk(void **state)
 		now_ns = plan.until_ns;
 	}
 	assert_int_equal(time_ns[CS_DEPTH_DEEP], 1000 * MS);
-	assert_int_equal(time_ns[CS_DEPTH_LIGHT], 2000 * MS);
-	assert_int_equal(time_ns[CS_DEPTH_OFF], 97000 * MS);
+	assert_int_equal(time_ns[CS_DEPTH_LIGHT], 0);
+	assert_int_equal(time_ns[CS_DEPTH_OFF], 99000 * MS);
 }
 
 /* A process that looks four times less often looks when the others do. */
@@ -114,18 +96,7 @@ test_longer_periods_meet(void **state)
 		assert_int_equal(depth, look(&often, now_ns).depth);
 		met++;
 	}
-	assert_int_equal(met, 10 * 6);
-}
-
-static void
-test_light_always(void **state)
-{
-	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
-
-	(void)state;
-	schedule.light_always = true;
-	assert_int_equal(look(&schedule, BASE + 5000 * MS).depth, CS_DEPTH_LIGHT);
-	assert_int_equal(look(&schedule, BASE + 150 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(met, 10 * 2);
 }
 
 static void
@@ -135,9 +106,8 @@ test_crowded_period(void **state)
 
 	(void)state;
 	schedule.period_ns = 200 * MS;
-	assert_int_equal(look(&schedule, BASE + 49 * MS).depth, CS_DEPTH_LIGHT);
-	assert_int_equal(look(&schedule, BASE + 50 * MS).depth, CS_DEPTH_DEEP);
-	assert_int_equal(look(&schedule, BASE + 150 * MS).depth, CS_DEPTH_LIGHT);
+	assert_int_equal(look(&schedule, BASE + 99 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(look(&schedule, BASE + 100 * MS).depth, CS_DEPTH_OFF);
 	schedule.period_ns = 100 * MS;
 	for (unsigned int i = 0; i < 100; i++)
 		assert_int_equal(look(&schedule, BASE + i * MS).depth, CS_DEPTH_DEEP);
@@ -231,10 +201,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sample_windows),
-		cmocka_unit_test(test_without_light),
 		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_longer_periods_meet),
-		cmocka_unit_test(test_light_always),
 		cmocka_unit_test(test_crowded_period),
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_asked),
