@@ -91,10 +91,12 @@ set_variable(struct cs_cmd_parser *parser, const struct cs_variable *variable)
 			parser, "Cannot use the value of %s: %s", parser->option, strerror(-result));
 	snprintf(assignment, sizeof(assignment), "%s=%s", variable->name, value);
 	if (cs_settings_load(&settings, envp, keep_complaint, complaint)) {
-		size_t length = strlen(complaint);
+		/* "...; using sample." is what the library does; a command line that is wrong runs nothing.
+		 */
+		char *consequence = strrchr(complaint, ';');
 
-		if (length && complaint[length - 1] == '.')
-			complaint[length - 1] = 0;
+		if (consequence)
+			*consequence = 0;
 		return cs_cmd_usage_error(parser, "%s: %s", parser->option, complaint);
 	}
 	if (setenv(variable->name, value, 1))

@@ -107,7 +107,8 @@ cs_cmd_usage_error(struct cs_cmd_parser *parser, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof(sentence), format, arguments);
 	va_end(arguments);
-	cs_log_error("%s. See `collscope %s --help`.", sentence, parser->cmd->name);
+	cs_log_error("%s%s See `collscope %s --help`.", sentence,
+		sentence[0] && strchr("?.", sentence[strlen(sentence) - 1]) ? "" : ".", parser->cmd->name);
 	parser->status = parser->error_status;
 	return CS_PARSE_EXIT;
 }
