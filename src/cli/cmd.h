@@ -20,7 +20,7 @@
 
 enum cs_exit {
 	CS_EXIT_OK = 0,
-	CS_EXIT_NOTHING = 1, /* nothing found, or a difference: an answer, not a failure */
+	CS_EXIT_NOTHING = 1, /* nothing found: an answer, not a failure */
 	CS_EXIT_ERROR = 2,   /* usage or data error; said on stderr */
 	/* `collscope run` alone, as env(1), nice(1) and timeout(1) do: the command's own statuses stay free.
 	 */

@@ -113,7 +113,7 @@ cs_help_print_overview(void)
 	print_entry(stdout, "    --version", 14, "Print the version and exit.");
 	fputs("\nExit status:\n", stdout);
 	print_entry(stdout, "0", 14, "All is well.");
-	print_entry(stdout, "1", 14, "Nothing was found, or there is a difference.");
+	print_entry(stdout, "1", 14, "Nothing was found.");
 	print_entry(stdout, "2", 14, "The command line or the data is wrong; stderr says what.");
 	fputs("\n`collscope help COMMAND` explains a command; collscope(7) the environment variables.\n",
 		stdout);
