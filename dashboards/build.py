@@ -83,7 +83,7 @@ ROWS = [
         panel("timeseries", "Duration by what ran beside it", "The 99th percentile of collectives under copies or other collectives.", "s",
               (quantile(0.99, "collective_contended_duration_seconds",
                         f'{FILTER}, op=~"$op", impl=~"$impl", size=~"$size"', "with"), "with {{with}}")),
-        panel("timeseries", "Bytes through collectives", "Message bytes, as nccl-tests counts them.", "Bps",
+        panel("timeseries", "Bytes through collectives", "Message bytes while tracing, as nccl-tests counts them; divide by the traced share for what really flowed.", "Bps",
               (rate("collective_bytes_total", COLLECTIVE, "impl"), "{{impl}}")),
     ]),
     ("The ranks", [
@@ -100,7 +100,7 @@ ROWS = [
         panel("timeseries", "Traced share of the time", "Deep: a record per kernel. Light: one per graph launch.", "percentunit",
               (f"{rate('trace_seconds_total', FILTER, 'depth')} / ignoring (depth) group_left {rate('trace_seconds_total', FILTER)}",
                "{{depth}}")),
-        panel("timeseries", "Lost records", "By cause; zero is normal.", "ops",
+        panel("timeseries", "Lost records", "By cause; zero is normal but for bad_timestamp: the kernels that ran when a window ended.", "ops",
               (rate("records_lost_total", FILTER, "cause"), "{{cause}}")),
         panel("timeseries", "CPU of the injected library", "Seconds of CPU per second, by rank.", "percentunit",
               (rate("injector_cpu_seconds_total", FILTER, "rank"), "rank {{rank}}")),
