@@ -3,13 +3,16 @@
 
 #include "clock.h"
 #include "collective.h"
+#include "log.h"
 #include "processes.h"
 #include "segment.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +160,40 @@ fail(struct cs_ingest *ingest, struct cs_traced *traced, int code)
 	ingest->last_found = NULL;
 }
 
+struct stall_look {
+	struct cs_ingest *ingest;
+	uint64_t now_ns;
+};
+
+/* Once per stall: a later one has another last sign of life. */
+static void
+log_stall(void *context, const struct cs_stall *stall)
+{
+	const struct stall_look *look = context;
+	struct cs_traced *traced = find(look->ingest, stall->source);
+	char bytes[24] = "unknown";
+
+	if (!traced || traced->stage != CS_TRACED_LIVE || traced->stall_logged_ns == stall->since_ns)
+		return;
+	traced->stall_logged_ns = stall->since_ns;
+	if (stall->label_id != 0 && stall->label->bytes != CS_BYTES_UNKNOWN)
+		snprintf(bytes, sizeof(bytes), "%" PRIu64, stall->label->bytes);
+	cs_log_warn("A rank stands still pid=%" PRIu32 " rank=%" PRId32 " seconds=%" PRIu64 " step=%" PRIu64
+		    " collective=%" PRIu32 " op=%s impl=%s bytes=%s others_wait_for_it=%s",
+		traced->dictionary->process.pid, stall->rank,
+		(uint64_t)((look->now_ns - stall->since_ns) / CS_NS_PER_S), stall->step, stall->ordinal,
+		cs_op_name(stall->label->op), cs_impl_name(stall->label->impl), bytes,
+		stall->behind ? "yes" : "no");
+}
+
+static void
+look_for_stalls(struct cs_ingest *ingest)
+{
+	struct stall_look look = {.ingest = ingest, .now_ns = cs_clock_realtime_ns()};
+
+	cs_analysis_list_stalls(ingest->analysis, look.now_ns, 0, log_stall, &look);
+}
+
 /* Once a second. */
 static void
 look(struct cs_ingest *ingest)
@@ -176,6 +213,7 @@ look(struct cs_ingest *ingest)
 		if (result < 0 && result != -ENOMEM)
 			fail(ingest, traced, result);
 	}
+	look_for_stalls(ingest);
 	unlock(ingest);
 }
 

@@ -58,8 +58,9 @@ struct cs_traced {
 	struct cs_series_table *table;
 	struct cs_feed feed;
 	struct cs_perturbation perturbation;
-	struct cs_status status; /* last copy */
-	int16_t gpu;             /* labels of the counters below */
+	struct cs_status status;  /* last copy */
+	uint64_t stall_logged_ns; /* cs_stall.since_ns of the last one that was said, 0 none */
+	int16_t gpu;              /* labels of the counters below */
 	int32_t rank;
 	struct cs_traced_counter counters[CS_TRACED_COUNTERS];
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd.h"
 
+#include "clock.h"
 #include "log.h"
 #include "output.h"
 #include "status.h"
@@ -64,7 +65,8 @@ struct request {
 };
 
 static int
-summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary *summary)
+summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary *summary,
+	struct cs_stalls *stalls)
 {
 	struct cs_analysis_sink sink = cs_summary_sink(summary);
 	struct cs_feed *feed = NULL;
@@ -74,6 +76,8 @@ summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary 
 		return result;
 	cs_summary_attach(summary, feed);
 	result = cs_feed_poll(feed, NULL);
+	if (result == 0)
+		result = cs_stalls_collect(stalls, feed, cs_clock_realtime_ns());
 	if (result == 0) {
 		cs_feed_drain(feed);
 		result = cs_summary_finish(summary);
@@ -83,14 +87,18 @@ summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary 
 }
 
 static int
-print_text(const struct request *request, const struct cs_targets *targets, const struct cs_summary *summary)
+print_text(const struct request *request, const struct cs_targets *targets, const struct cs_summary *summary,
+	const struct cs_stalls *stalls)
 {
 	unsigned int width = cs_output_is_terminal() ? cs_output_columns() : 0;
 	int result = request->details ? cs_status_print_long(targets, stdout)
 				      : cs_status_print_table(targets, stdout, width);
 
-	if (result || !request->collectives)
+	if (result)
 		return result;
+	cs_stalls_print(stalls, stdout);
+	if (!request->collectives)
+		return 0;
 	fputc('\n', stdout);
 	if (summary->count == 0) {
 		cs_log_info("No collective in the rings yet");
@@ -103,6 +111,7 @@ static int
 show(const struct request *request)
 {
 	struct cs_summary summary;
+	struct cs_stalls stalls = {0};
 	struct cs_targets targets;
 	int status = cs_targets_open(&targets, &request->query);
 	int result = 0;
@@ -110,17 +119,19 @@ show(const struct request *request)
 	cs_summary_init(&summary);
 	if (status == CS_EXIT_ERROR)
 		goto out;
-	if (request->collectives && targets.count)
-		result = summarize(&targets, request->steps_file, &summary);
+	if (targets.count && (request->collectives || cs_stalls_suspected(&targets, cs_clock_realtime_ns())))
+		result = summarize(&targets, request->steps_file, &summary, &stalls);
 	if (result == 0 && request->json)
-		result = cs_status_print_json(&targets, request->collectives ? &summary : NULL, stdout);
+		result = cs_status_print_json(
+			&targets, request->collectives ? &summary : NULL, &stalls, stdout);
 	else if (result == 0 && targets.count)
-		result = print_text(request, &targets, &summary);
+		result = print_text(request, &targets, &summary, &stalls);
 	if (result == -ENOMEM)
 		cs_log_error("Cannot show the status: %s", strerror(ENOMEM));
 	if (result || targets.unreadable)
 		status = CS_EXIT_ERROR;
 out:
+	cs_stalls_fini(&stalls);
 	cs_summary_fini(&summary);
 	cs_targets_close(&targets);
 	return status;
@@ -185,7 +196,8 @@ const struct cs_cmd cs_cmd_status_description = {
 	.synopsis = "[options]",
 	.description = "Lists the processes that the profiler is loaded into: ranks and GPUs, mode, state "
 		       "and why, tracing "
-		       "depth, records and losses, labels learnt, and what the profiler itself costs them.",
+		       "depth, records and losses, labels learnt, and what the profiler itself costs them. "
+		       "A rank that has stood still for 10 s is named with the collective that it stands at.",
 	.options = options,
 	.examples = examples,
 	.statuses = statuses,

@@ -236,6 +236,13 @@ cs_feed_advance(struct cs_feed *feed, uint64_t now_ns)
 	cs_analysis_advance(feed->analysis, now_ns);
 }
 
+size_t
+cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns,
+	void (*take)(void *context, const struct cs_stall *stall), void *context)
+{
+	return cs_analysis_list_stalls(feed->analysis, now_ns, 0, take, context);
+}
+
 void
 cs_feed_drain(struct cs_feed *feed)
 {

@@ -6,6 +6,7 @@
 #ifndef CS_STATUS_H
 #define CS_STATUS_H
 
+#include "stalls.h"
 #include "summary.h"
 #include "targets.h"
 
@@ -15,7 +16,8 @@
 int cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width);
 int cs_status_print_long(const struct cs_targets *targets, FILE *stream);
 /* One object and a newline. `summary` may be NULL. */
-int cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary, FILE *stream);
+int cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary,
+	const struct cs_stalls *stalls, FILE *stream);
 
 /* Sums over causes and reasons. */
 uint64_t cs_status_records(const struct cs_target *target);

@@ -208,9 +208,27 @@ add_summary(json_t *root, const struct cs_summary *summary)
 	return result;
 }
 
-int
-cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary, FILE *stream)
+static json_t *
+stall_object(const struct cs_stalled_rank *stalled)
 {
+	bool known = stalled->ordinal_known;
+
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "pid",
+		(json_int_t)stalled->pid, "rank", index_or_null(stalled->rank), "gpu",
+		index_or_null(stalled->gpu), "since_ns", number(stalled->since_ns), "for_ns",
+		number(stalled->for_ns), "step", number(stalled->step), "ordinal",
+		known ? number(stalled->ordinal) : json_null(), "op",
+		known ? json_string(cs_op_name(stalled->op)) : json_null(), "impl",
+		known ? json_string(cs_impl_name(stalled->impl)) : json_null(), "bytes",
+		stalled->bytes == CS_BYTES_UNKNOWN ? json_null() : number(stalled->bytes), "behind",
+		stalled->behind);
+}
+
+int
+cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary,
+	const struct cs_stalls *stalls, FILE *stream)
+{
+	json_t *stalled = json_array();
 	json_t *processes = json_array();
 	json_t *root =
 		json_pack("{s:i, s:s}", "version", STATUS_JSON_VERSION, "directory", targets->directory);
@@ -219,6 +237,9 @@ cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *
 	for (size_t i = 0; i < targets->count; i++)
 		json_array_append_new(processes, process_object(targets->items[i]));
 	json_object_set_new(root, "processes", processes);
+	for (size_t i = 0; i < stalls->count; i++)
+		json_array_append_new(stalled, stall_object(&stalls->ranks[i]));
+	json_object_set_new(root, "stalls", stalled);
 	if (summary)
 		result = add_summary(root, summary);
 	/* A failed allocation anywhere above made a NULL that jansson refused; only a missing root shows

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stalls.h"
+
+#include "collective.h"
+#include "units.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+bool
+cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns)
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		const struct cs_target *target = targets->items[i];
+
+		if (target->alive && target->status.depth != CS_DEPTH_OFF &&
+			target->status.last_record_end_ns != 0 &&
+			now_ns > target->status.last_record_end_ns + CS_STALL_NS)
+			return true;
+	}
+	return false;
+}
+
+static void
+take(void *context, const struct cs_stall *stall)
+{
+	struct cs_stalls *stalls = context;
+	const struct cs_target *target = cs_feed_borrow_target(stalls->feed, stall->source);
+	struct cs_stalled_rank *grown;
+
+	/* The work of a process that has ended was cut, not stalled. */
+	if (!target || !target->alive)
+		return;
+	grown = reallocarray(stalls->ranks, stalls->count + 1, sizeof(*grown));
+	if (!grown) {
+		stalls->no_memory = true;
+		return;
+	}
+	stalls->ranks = grown;
+	stalls->ranks[stalls->count++] = (struct cs_stalled_rank){
+		.pid = target->pid,
+		.rank = stall->rank,
+		.gpu = cs_target_gpu(target, stall->gpu),
+		.since_ns = stall->since_ns,
+		.for_ns = stalls->now_ns > stall->since_ns ? stalls->now_ns - stall->since_ns : 0,
+		.step = stall->step,
+		.graph_id = stall->graph_id,
+		.ordinal = stall->ordinal,
+		.ordinal_known = stall->label_id != 0,
+		.op = stall->label->op,
+		.impl = stall->label->impl,
+		.bytes = stall->label_id != 0 ? stall->label->bytes : CS_BYTES_UNKNOWN,
+		.behind = stall->behind,
+	};
+}
+
+int
+cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns)
+{
+	*stalls = (struct cs_stalls){.feed = feed, .now_ns = now_ns};
+	cs_feed_advance(feed, now_ns);
+	cs_feed_list_stalls(feed, now_ns, take, stalls);
+	return stalls->no_memory ? -ENOMEM : 0;
+}
+
+void
+cs_stalls_fini(struct cs_stalls *stalls)
+{
+	free(stalls->ranks);
+	*stalls = (struct cs_stalls){0};
+}
+
+static void
+print_one(const struct cs_stalled_rank *stalled, FILE *stream)
+{
+	char text[CS_UNITS_TEXT_BYTES];
+
+	fprintf(stream, "%" PRIu32 ": ", stalled->pid);
+	if (stalled->rank >= 0)
+		fprintf(stream, "rank %" PRId32 " ", stalled->rank);
+	fprintf(stream, "stands still for %s", cs_units_format_duration(stalled->for_ns, text));
+	if (stalled->ordinal_known)
+		fprintf(stream, " before the end of collective %" PRIu32 " of step %" PRIu64 " (%s %s, %s)",
+			stalled->ordinal, stalled->step, cs_op_name(stalled->op), cs_impl_name(stalled->impl),
+			cs_units_format_bytes(stalled->bytes, text));
+	fprintf(stream, "%s\n", stalled->behind ? "; it is behind, the others wait for it" : "");
+}
+
+void
+cs_stalls_print(const struct cs_stalls *stalls, FILE *stream)
+{
+	for (size_t i = 0; i < stalls->count; i++)
+		print_one(&stalls->ranks[i], stream);
+}

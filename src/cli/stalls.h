@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that stand still: which collective each waits for, and which one the others wait for. For `collscope
+ * status`. Thread context: main thread.
+ */
+#ifndef CS_STALLS_H
+#define CS_STALLS_H
+
+#include "feed.h"
+
+#include <stdio.h>
+
+struct cs_stalled_rank {
+	uint32_t pid;
+	int32_t rank, gpu; /* -1 unknown */
+	uint64_t since_ns;
+	uint64_t for_ns;
+	uint64_t step;
+	uint32_t graph_id;
+	uint32_t ordinal; /* of the collective in the step, from 0 */
+	bool ordinal_known;
+	uint8_t op, impl;
+	uint64_t bytes; /* CS_BYTES_UNKNOWN */
+	bool behind;    /* the others wait for it */
+};
+
+struct cs_stalls {
+	struct cs_stalled_rank *ranks;
+	size_t count;
+	/* private */
+	const struct cs_feed *feed;
+	uint64_t now_ns;
+	bool no_memory;
+};
+
+/* Whether it is worth reading all rings: a running process that is being traced has ended no kernel for
+ * CS_STALL_NS. */
+bool cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns);
+
+/* After cs_feed_poll, before cs_feed_drain. 0 or -ENOMEM. */
+int cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns);
+void cs_stalls_fini(struct cs_stalls *stalls);
+
+/* One sentence per rank. */
+void cs_stalls_print(const struct cs_stalls *stalls, FILE *stream);
+
+#endif
