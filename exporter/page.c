@@ -2,8 +2,10 @@
 #include "page.h"
 
 #include "clock.h"
+#include "processes.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 void
 cs_page_text(struct cs_buffer *buffer, const char *text)
@@ -49,10 +51,36 @@ number_cell(struct cs_buffer *buffer, int64_t number)
 		cs_buffer_format(buffer, "<td>%" PRId64 "</td>", number);
 }
 
+/* The table lists processes by GPU, whatever order they were found in. */
+struct row {
+	int32_t gpu, rank;
+	uint32_t pid;
+	size_t at, bytes; /* in rows.text */
+};
+
 struct rows {
-	struct cs_buffer *buffer;
+	struct cs_buffer text;
+	struct row items[CS_PROCESSES_MAX];
 	size_t count;
 };
+
+static int
+compare(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	const struct row *first = a, *second = b;
+	int by_gpu = compare(first->gpu, second->gpu);
+	int by_rank = compare(first->rank, second->rank);
+
+	if (by_gpu)
+		return by_gpu;
+	return by_rank ? by_rank : compare(first->pid, second->pid);
+}
 
 static uint64_t
 load(const _Atomic uint64_t *word)
@@ -67,29 +95,52 @@ write_row(void *context, const struct cs_traced *traced)
 	const struct cs_dictionary *dictionary = traced->dictionary;
 	uint64_t mode = load(&traced->status.mode);
 	uint64_t lost = 0;
+	struct row *row;
 
-	if (!dictionary)
+	if (!dictionary || rows->count == CS_PROCESSES_MAX)
 		return;
 	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++)
 		lost += load(&traced->status.lost[cause]);
-	rows->count++;
-	cs_buffer_text(rows->buffer, "<tr>");
-	number_cell(rows->buffer, dictionary->process.pid);
-	cell(rows->buffer, dictionary->process.comm);
-	number_cell(rows->buffer, traced->gpu);
-	number_cell(rows->buffer, traced->rank);
-	cell(rows->buffer, cs_mode_name(mode < CS_MODE_COUNT ? (unsigned int)mode : CS_MODE_COUNT));
-	cell(rows->buffer, cs_state_name(cs_traced_state(traced)));
-	cs_buffer_format(rows->buffer, "<td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
+	row = &rows->items[rows->count++];
+	*row = (struct row){.gpu = traced->gpu,
+		.rank = traced->rank,
+		.pid = dictionary->process.pid,
+		.at = rows->text.length};
+	cs_buffer_text(&rows->text, "<tr>");
+	number_cell(&rows->text, traced->gpu);
+	number_cell(&rows->text, traced->rank);
+	number_cell(&rows->text, dictionary->process.pid);
+	cell(&rows->text, dictionary->process.comm);
+	cell(&rows->text, cs_mode_name(mode < CS_MODE_COUNT ? (unsigned int)mode : CS_MODE_COUNT));
+	cell(&rows->text, cs_state_name(cs_traced_state(traced)));
+	cs_buffer_format(&rows->text, "<td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
 		load(&traced->status.records[CS_RECORD_COLLECTIVE]), lost);
-	cell(rows->buffer, dictionary->process.reason);
-	cs_buffer_text(rows->buffer, "</tr>\n");
+	cell(&rows->text, dictionary->process.reason);
+	cs_buffer_text(&rows->text, "</tr>\n");
+	row->bytes = rows->text.length - row->at;
+}
+
+static size_t
+write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest)
+{
+	struct rows rows = {.count = 0};
+
+	cs_buffer_init(&rows.text);
+	cs_ingest_each(ingest, write_row, &rows);
+	if (rows.text.failed)
+		buffer->failed = true;
+	else
+		qsort(rows.items, rows.count, sizeof(rows.items[0]), compare_rows);
+	for (size_t i = 0; i < rows.count && !buffer->failed; i++)
+		cs_buffer_bytes(buffer, rows.text.data + rows.items[i].at, rows.items[i].bytes);
+	cs_buffer_fini(&rows.text);
+	return rows.count;
 }
 
 void
 cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *telemetry_path)
 {
-	struct rows rows = {.buffer = buffer};
+	size_t count;
 
 	cs_buffer_text(buffer,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>collscope</title>\n"
@@ -105,16 +156,16 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 	cs_buffer_text(buffer,
 		"\">Metrics</a> &middot; <a href=\"/-/healthy\">health</a> &middot; "
 		"<a href=\"/-/ready\">readiness</a></p>\n<h2>Processes</h2>\n"
-		"<table><thead><tr><th>PID</th><th>Command</th><th>GPU</th><th>Rank</th><th>Mode</th>"
+		"<table><thead><tr><th>GPU</th><th>Rank</th><th>PID</th><th>Command</th><th>Mode</th>"
 		"<th>State</th><th>Collectives</th><th>Lost</th><th>Reason</th></tr></thead><tbody>\n");
-	cs_ingest_each(ingest, write_row, &rows);
+	count = write_rows(buffer, ingest);
 	cs_buffer_text(buffer, "</tbody></table>\n");
-	if (!rows.count)
+	if (!count)
 		cs_buffer_text(buffer,
 			"<p>No traced process. Start one with <code>collscope run -- COMMAND</code>, or with "
 			"<code>CUDA_INJECTION64_PATH</code> set to <code>libcollscope.so</code>.</p>\n");
-	cs_buffer_text(buffer,
-		"<p>More on the command line: <code>collscope status</code>, "
-		"<code>collscope status --collectives</code>, <code>collscope dump</code>.</p>\n"
-		"</body></html>\n");
+	cs_buffer_text(buffer, "<p>More on the command line: <code>collscope status</code>, "
+			       "<code>collscope status --collectives</code>, <code>collscope top</code>, "
+			       "<code>collscope dump</code>.</p>\n"
+			       "</body></html>\n");
 }
