@@ -12,6 +12,10 @@
  * After a foreign window the kinds are left as they are, and for CS_COEXIST_STEP_BACK_NS nothing is touched;
  * then our callbacks are registered again.
  *
+ * A tool that takes over within a window shows after it: the buffers that we left with CUPTI do not come
+ * back. After CS_COEXIST_RETURN_NS the kinds go on again until it is clear whose CUPTI it is; when it was
+ * ours after all CS_COEXIST_PROBES_IN_VAIN times, this is not done any more.
+ *
  * Whether work went on: graph launches by callback while subscribed; else a process that used at least
  * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that
  * follows is that it is looked at again a step-back later.
@@ -23,11 +27,13 @@
 
 #include "environment.h"
 
-#define CS_COEXIST_QUIET_NS     30000000000ULL
-#define CS_COEXIST_NO_GRAPH_NS  120000000000ULL
-#define CS_COEXIST_STEP_BACK_NS 60000000000ULL
-#define CS_COEXIST_SILENT_MAX   3U
-#define CS_COEXIST_BUSY_SHARE   0.2
+#define CS_COEXIST_QUIET_NS       30000000000ULL
+#define CS_COEXIST_NO_GRAPH_NS    120000000000ULL
+#define CS_COEXIST_STEP_BACK_NS   60000000000ULL
+#define CS_COEXIST_SILENT_MAX     3U
+#define CS_COEXIST_BUSY_SHARE     0.2
+#define CS_COEXIST_RETURN_NS      500000000ULL
+#define CS_COEXIST_PROBES_IN_VAIN 3U
 
 /* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_REALTIME; a clock set back only delays. */
 bool cs_coexist_should_unsubscribe(

@@ -92,6 +92,7 @@ turn(struct cs_worker *w)
 		return false;
 	cs_worker_flush_when_due(w);
 	cs_worker_judge(w);
+	cs_worker_watch_return(w);
 	if (w->monotonic_ns >= w->next_second_ns) {
 		w->next_second_ns = w->monotonic_ns + CS_NS_PER_S;
 		cs_worker_unsubscribe_when_quiet(w);
@@ -103,6 +104,19 @@ turn(struct cs_worker *w)
 	return true;
 }
 
+/*
+ * In sample mode at once, not at the first window: a tool that comes in between then takes the buffers from
+ * us, which we notice, and not we from it. In demand mode nothing may stand in the way of cuptiFinalize.
+ */
+static void
+register_early(struct cs_worker *w)
+{
+	if (w->schedule.mode != CS_MODE_SAMPLE || w->yielded || !cs_instance_enter_cupti())
+		return;
+	cs_tracing_register(w->instance); /* a failure is met again at the first window */
+	cs_instance_leave_cupti();
+}
+
 static void *
 run(void *argument)
 {
@@ -112,6 +126,7 @@ run(void *argument)
 	cs_delivery_set_worker(pthread_self());
 	cs_identity_fill_process(w->instance, w->writer);
 	cs_worker_name_devices(w);
+	register_early(w);
 	cs_exporter_spawn(&w->instance->settings, w->instance->directory);
 	while (cs_instance_active() && turn(w))
 		;

@@ -70,6 +70,7 @@ yield_to_other(struct cs_worker *w)
 	cs_tracing_forget();
 	w->ignore_before_ns = w->now_ns;
 	w->lingering = false;
+	w->probing = false;
 	w->yielded = true;
 	w->step_back_until_ns = w->monotonic_ns + CS_COEXIST_STEP_BACK_NS;
 }
@@ -100,12 +101,12 @@ cs_worker_judge(struct cs_worker *w)
 		yield_to_other(w);
 		break;
 	case CS_COEXIST_OURS:
+		if (w->probing)
+			w->probes_in_vain++;
+		w->probing = false;
 		if (w->lingering) {
 			w->lingering = false;
-			cs_worker_set_depth(w, CS_DEPTH_OFF);
-			w->now_ns = cs_clock_realtime_ns();
-			cs_windows_turn(&w->windows, CS_DEPTH_OFF, w->windows.open.ordinal, w->now_ns);
-			w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+			cs_worker_close_window(w, w->windows.open.ordinal);
 		}
 		/* fall through */
 	default:
@@ -114,6 +115,46 @@ cs_worker_judge(struct cs_worker *w)
 			cs_worker_begin_judging(w);
 		break;
 	}
+}
+
+/*
+ * A tool that took over within a window went unnoticed, and we have switched off its kinds. What then shows
+ * it are the buffers of the window: nothing is under way in them any more, so the next flushes bring them
+ * back, to us or to the other tool.
+ */
+void
+cs_worker_expect_buffers(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	w->awaiting = counts.held != 0 && w->probes_in_vain < CS_COEXIST_PROBES_IN_VAIN;
+	w->awaited_completed = counts.completed;
+	w->await_until_ns = w->monotonic_ns + CS_COEXIST_RETURN_NS;
+}
+
+/* They do not come back: the kinds go on again, which is what the other tool wants and what a verdict needs.
+ */
+void
+cs_worker_watch_return(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	if (!w->awaiting)
+		return;
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	if (counts.completed != w->awaited_completed || w->yielded || cs_tracing_depth() != CS_DEPTH_OFF) {
+		w->awaiting = false;
+		return;
+	}
+	if (w->monotonic_ns < w->await_until_ns)
+		return;
+	w->awaiting = false;
+	w->probing = true;
+	w->judging = false;
+	cs_worker_open_window(w, w->windows.open.ordinal);
+	w->lingering = true;
+	cs_log_debug("Buffers of the last window stay away, looking who has them");
 }
 
 static bool

@@ -71,6 +71,7 @@ cs_worker_flush_when_due(struct cs_worker *w)
 		return;
 	}
 	cs_worker_flush(w);
+	cs_delivery_count(w->ignore_before_ns, &w->flushed);
 	note_delivered(w, began_ns);
 	cs_worker_settle_when_sure(w);
 }

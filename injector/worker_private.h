@@ -41,6 +41,15 @@ struct cs_worker {
 	unsigned int silent;
 	bool lingering; /* the window should be over, its kinds are still on */
 
+	/* What shows that the buffers are ours when a window is to end: since it began, and since the last
+	 * flush before its end. */
+	struct cs_delivery_counts opened, flushed;
+	/* After a window: buffers that it left with CUPTI have to come back to us. */
+	bool awaiting;
+	uint64_t awaited_completed, await_until_ns; /* monotonic */
+	bool probing;
+	unsigned int probes_in_vain;
+
 	bool yielded;
 	uint64_t step_back_until_ns; /* monotonic */
 	uint64_t ignore_before_ns;   /* buffers older than this are with another tool */
@@ -53,10 +62,12 @@ struct cs_worker {
 	char reason[256];
 };
 
-/* worker_windows.c. set_depth: what CUPTI's kinds are at; turn_window: what the plan says, and the
- * bookkeeping of windows with it. */
+/* worker_windows.c. set_depth: CUPTI's kinds alone; the others with the bookkeeping of windows. turn_window:
+ * what the plan says; open, close: now, whatever it says. */
 void cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth);
 void cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan);
+void cs_worker_open_window(struct cs_worker *w, uint32_t ordinal);
+void cs_worker_close_window(struct cs_worker *w, uint32_t ordinal);
 
 /* worker_delivery.c. settle_when_sure: after a flush that began after the windows were closed; and not before
  * it is known whose they were. */
@@ -64,10 +75,13 @@ void cs_worker_flush(struct cs_worker *w);
 void cs_worker_flush_when_due(struct cs_worker *w);
 void cs_worker_settle_when_sure(struct cs_worker *w);
 
-/* worker_coexist.c. buffers_came: since the stretch that is being judged began. */
+/* worker_coexist.c. buffers_came: since the stretch that is being judged began. expect_buffers: a window has
+ * ended, what it left with CUPTI is to come back; watch_return: whether it does. */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
 void cs_worker_judge(struct cs_worker *w);
+void cs_worker_expect_buffers(struct cs_worker *w);
+void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_come_back(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 

@@ -43,6 +43,22 @@ cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth)
 		give_up_when_failing(w, failure);
 }
 
+static bool
+differ(const struct cs_delivery_counts *now, const struct cs_delivery_counts *then)
+{
+	return now->requested != then->requested || now->completed != then->completed;
+}
+
+/* Some buffer came our way in this window, and either one did after the last flush or one is to come back. */
+static bool
+is_ours(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	cs_delivery_count(w->ignore_before_ns, &counts);
+	return differ(&counts, &w->opened) && (counts.held != 0 || differ(&counts, &w->flushed));
+}
+
 /*
  * Whether the deep kinds must stay on although their window is over: as long as no buffer came our way they
  * may be in use by another tool, and switching them off would blind it. When the server was merely idle, the
@@ -56,29 +72,61 @@ must_linger(struct cs_worker *w)
 
 	if (cs_tracing_depth() != CS_DEPTH_DEEP || !w->judging)
 		return false;
+	if (is_ours(w))
+		return false;
+	cs_worker_flush(w);
+	if (is_ours(w))
+		return false;
+	/* What came earlier in the window does not tell whose they are now. */
 	cs_delivery_count(w->ignore_before_ns, &counts);
-	if (!cs_worker_buffers_came(w, &counts)) {
-		cs_worker_flush(w);
-		cs_delivery_count(w->ignore_before_ns, &counts);
+	if (cs_worker_buffers_came(w, &counts)) {
+		w->judging = false;
+		cs_worker_begin_judging(w);
 	}
-	return !cs_worker_buffers_came(w, &counts);
+	return true;
+}
+
+/* After the switch: what lies between belongs to the old stretch. */
+static void
+note_turn(struct cs_worker *w, uint32_t ordinal)
+{
+	w->now_ns = cs_clock_realtime_ns();
+	cs_windows_turn(&w->windows, cs_tracing_depth(), ordinal, w->now_ns);
+	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+}
+
+void
+cs_worker_open_window(struct cs_worker *w, uint32_t ordinal)
+{
+	if (cs_tracing_depth() != CS_DEPTH_DEEP) {
+		/* Before the switch: a buffer may be asked for at once. */
+		cs_delivery_count(w->ignore_before_ns, &w->opened);
+		w->flushed = w->opened;
+		cs_worker_set_depth(w, CS_DEPTH_DEEP);
+	}
+	if (cs_tracing_depth() == CS_DEPTH_DEEP)
+		cs_worker_begin_judging(w);
+	note_turn(w, ordinal);
+}
+
+void
+cs_worker_close_window(struct cs_worker *w, uint32_t ordinal)
+{
+	if (cs_tracing_depth() == CS_DEPTH_DEEP) {
+		cs_worker_set_depth(w, CS_DEPTH_OFF);
+		cs_worker_expect_buffers(w);
+	}
+	note_turn(w, ordinal);
 }
 
 void
 cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan)
 {
-	enum cs_depth depth = plan->depth;
-
-	w->lingering = depth != CS_DEPTH_DEEP && must_linger(w);
+	w->lingering = plan->depth != CS_DEPTH_DEEP && must_linger(w);
 	if (w->lingering)
 		return; /* the window goes on */
-	if (depth != cs_tracing_depth())
-		cs_worker_set_depth(w, depth);
-	depth = cs_tracing_depth();
-	if (depth != CS_DEPTH_OFF)
-		cs_worker_begin_judging(w);
-	/* After the switch: what lies between belongs to the old stretch. */
-	w->now_ns = cs_clock_realtime_ns();
-	cs_windows_turn(&w->windows, depth, plan->ordinal, w->now_ns);
-	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+	if (plan->depth == CS_DEPTH_DEEP)
+		cs_worker_open_window(w, plan->ordinal);
+	else
+		cs_worker_close_window(w, plan->ordinal);
 }

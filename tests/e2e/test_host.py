@@ -115,6 +115,24 @@ class Host(unittest.TestCase):
         share = self.profiled(COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="300", COLLSCOPE_WINDOW_MS="50", COLLSCOPE_BUDGET="1")
         self.assertGreater(share, 0.5)
 
+    def test_profiler_comes_within_a_window(self):
+        """Its kinds go off with the window, and on again when the window's buffers do not come back to us."""
+        libraries = f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}"
+        process = subprocess.Popen(
+            [str(FAKES / "scenario_rank"), "--rank", "0", "--steps", "1400", "--profile", "600:1399", "--load", "libcupti.so.13",
+             str(scenario_path("small"))],
+            env=clean_environment(LD_LIBRARY_PATH=libraries, COLLSCOPE_DIR=self.directory, COLLSCOPE_MODE="demand",
+                                  COLLSCOPE_EXPORTER="off", CUDA_INJECTION64_PATH=INJECTOR),
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        wait_for(self.segments, "segment")
+        subprocess.run([COMMAND, "trace", "--seconds", "4"], check=True, capture_output=True,
+                       env=clean_environment(COLLSCOPE_DIR=self.directory))
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        # Of 20000. Left to themselves the kinds would be off after some 6000.
+        self.assertGreater(int(re.search(r"profiler: (\d+) kernels", output)[1]), 12000)
+
     def test_profiler_in_full_tracing(self):
         """What lies in the library's open buffer when the profiler comes is lost to both: one buffer of 512 KiB."""
         self.assertGreater(self.profiled(), 1 - 2 * (512 << 10) / 216 / 240000)
