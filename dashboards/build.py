@@ -97,15 +97,15 @@ ROWS = [
               (quantile(0.5, "collective_transfer_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
     ]),
     ("The tool itself", [
-        panel("timeseries", "Traced share of the time", "Deep: a record per kernel. Light: one per graph launch.", "percentunit",
+        panel("timeseries", "Traced share of the time", "Deep: a record per kernel.", "percentunit",
               (f"{rate('trace_seconds_total', FILTER, 'depth')} / ignoring (depth) group_left {rate('trace_seconds_total', FILTER)}",
                "{{depth}}")),
         panel("timeseries", "Lost records", "By cause; zero is normal but for bad_timestamp: the kernels that ran when a window ended.", "ops",
               (rate("records_lost_total", FILTER, "cause"), "{{cause}}")),
         panel("timeseries", "CPU of the injected library", "Seconds of CPU per second, by rank.", "percentunit",
               (rate("injector_cpu_seconds_total", FILTER, "rank"), "rank {{rank}}")),
-        panel("timeseries", "Perturbation", "Step time under deep tracing against light tracing, by rank.", "percentunit",
-              (f"avg by (rank, phase) (collscope_step_perturbation_ratio{{{STEP}}})", "rank {{rank}} {{phase}}")),
+        panel("timeseries", "Perturbation", "How much longer steps take while they are traced, by rank.", "percentunit",
+              (f"max by (rank) (collscope_step_perturbation_ratio{{{FILTER}}})", "rank {{rank}}")),
     ]),
 ]
 

@@ -14,7 +14,6 @@
 
 #include "analysis/analysis.h"
 #include "feed.h"
-#include "perturbation.h"
 #include "segment_reader.h"
 #include "series.h"
 #include "snapshot.h"
@@ -57,7 +56,6 @@ struct cs_traced {
 
 	struct cs_series_table *table;
 	struct cs_feed feed;
-	struct cs_perturbation perturbation;
 	struct cs_status status;  /* last copy */
 	uint64_t stall_logged_ns; /* cs_stall.since_ns of the last one that was said, 0 none */
 	int16_t gpu;              /* labels of the counters below */

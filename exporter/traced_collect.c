@@ -55,24 +55,15 @@ collect_state(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 	}
 }
 
+/* What the process has measured itself, where it has. */
 static void
 collect_perturbation(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 {
-	for (uint32_t gpu = 0; gpu < traced->dictionary->gpu_count; gpu++) {
-		for (unsigned int phase = 0; phase < CS_PHASE_COUNT; phase++) {
-			struct cs_sample *sample;
-			double ratio;
+	uint64_t ratio_ppm = load(&traced->status.step_ratio_ppm);
 
-			if (!cs_perturbation_ratio(&traced->perturbation, gpu, phase, &ratio))
-				continue;
-			sample = add_sample(
-				snapshot, traced, CS_FAMILY_STEP_PERTURBATION, cs_value_real(ratio));
-			if (!sample)
-				return;
-			sample->labels[0] = number(snapshot, cs_feed_gpu(traced->dictionary, gpu));
-			sample->labels[2] = cs_phase_name(phase);
-		}
-	}
+	if (ratio_ppm != 0)
+		add_sample(snapshot, traced, CS_FAMILY_STEP_PERTURBATION,
+			cs_value_real(((double)ratio_ppm - 1e6) / 1e6));
 }
 
 static void

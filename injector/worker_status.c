@@ -55,6 +55,9 @@ cs_worker_govern(struct cs_worker *w)
 			(unsigned long long)(choice.period_ns / CS_NS_PER_MS), w->governor.perturbation,
 			choice.cost);
 	w->schedule.period_ns = choice.period_ns;
+	if (w->governor.perturbation >= 0)
+		atomic_store_explicit(&w->status->step_ratio_ppm,
+			(uint64_t)((1 + w->governor.perturbation) * 1e6 + 0.5), memory_order_relaxed);
 	atomic_store_explicit(&w->status->period_ns, choice.period_ns, memory_order_relaxed);
 }
 

@@ -39,7 +39,7 @@
 #define CS_SEGMENT_MAGIC                                                                                     \
 	"collscope\r\n\032\nsg" /* 16 bytes with the terminating NUL; catches text-mode copies */
 #define CS_SEGMENT_MAJOR        1
-#define CS_SEGMENT_MINOR        0
+#define CS_SEGMENT_MINOR        1
 #define CS_SEGMENT_ENDIAN       0x01020304U
 #define CS_SEGMENT_PAGE_BYTES   4096U
 #define CS_SEGMENT_SECTIONS_MAX 16U
@@ -162,7 +162,10 @@ struct cs_status {
 	_Atomic uint64_t window_ns;          /* deep part of a period */
 	_Atomic uint64_t delivered_until_ns; /* every record that ended before this time has been written */
 	_Atomic uint64_t last_record_end_ns; /* newest end time of any kernel record */
-	_Atomic uint64_t reserved_gauges[19];
+	/* Since 1.1: time of a step under deep tracing over its time without, as the governor measured it, in
+	 * millionths; 0 unknown. */
+	_Atomic uint64_t step_ratio_ppm;
+	_Atomic uint64_t reserved_gauges[18];
 	/* counters */
 	_Atomic uint64_t cpu_ns;      /* CPU time of our own thread and of our callbacks as far as measured */
 	_Atomic uint64_t trace_ns[4]; /* by enum cs_depth, closed stretches */

@@ -116,6 +116,8 @@ add_status(json_t *object, const struct cs_target *target)
 	json_object_set_new(object, "delivered_until_ns", number(status->delivered_until_ns));
 	json_object_set_new(object, "period_ns", number(status->period_ns));
 	json_object_set_new(object, "window_ns", number(status->window_ns));
+	json_object_set_new(object, "step_ratio_ppm",
+		status->step_ratio_ppm ? number(status->step_ratio_ppm) : json_null());
 	json_object_set_new(object, "cpu_ns", number(status->cpu_ns));
 	json_object_set_new(object, "host_memory_bytes", number(status->host_memory_bytes));
 	json_object_set_new(object, "device_memory_bytes", number(status->device_memory_bytes));

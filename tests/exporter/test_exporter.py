@@ -4,6 +4,7 @@
 prometheus_client's parsers, promtool, and by hand where bytes matter. Expected values are worked out here from what was written.
 
 usage: test_exporter.py EXPORTER WRITE_SEGMENT [unittest arguments]"""
+import contextlib
 import gzip
 import http.client
 import json
@@ -19,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.parse
@@ -31,7 +33,7 @@ EXPORTER, WRITER = sys.argv[1:3]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
-STATE, MODE, HOST_MEMORY, CPU = 1, 2, 5, 32  # 64-bit words of STATUS
+STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
 TRACING, SAMPLE = 2, 2
 US = 1000
@@ -334,12 +336,41 @@ class Http(Case):
         self.assertIn('href="/metrics"', page)
         only = server.get("/metrics?name[]=collscope_build_info&name[]=collscope_process_info")[2].decode()
         self.assertEqual(set(re.findall(r"# TYPE (\w+)", only)), {"collscope_build_info", "collscope_process_info"})
+        for accept, nothing in (("text/plain", b""), (OPENMETRICS, b"# EOF\n"), (PROTOBUF, b"")):
+            status, _, body = server.get("/metrics?name[]=collscope_no_such", Accept=accept)
+            self.assertEqual((status, body), (200, nothing))
         connection = http.client.HTTPConnection(*server.address)
+        connection.request("GET", "/-/healthy", body="a body that means nothing")
+        self.assertEqual(connection.getresponse().read(), b"collscope-exporter is healthy.\n")
         for _ in range(3):  # kept alive
             connection.request("GET", "/-/healthy")
             self.assertEqual(connection.getresponse().read(), b"collscope-exporter is healthy.\n")
         connection.close()
         self.assertEqual(server.stop()[0], 0)
+
+    def test_stops_while_clients_come_and_go(self):
+        for _ in range(3):
+            server = self.exporter()
+            over = threading.Event()
+
+            def come(address=server.address, over=over):
+                while not over.is_set():
+                    with contextlib.suppress(OSError), socket.create_connection(address, timeout=1) as client:
+                        client.sendall(b"GET /met")
+                        client.shutdown(socket.SHUT_WR)
+
+            clients = [threading.Thread(target=come) for _ in range(4)]
+            for client in clients:
+                client.start()
+            time.sleep(0.5)
+            server.process.terminate()
+            try:
+                # Well below the time that an idle connection may take, which is what a thread would sleep.
+                self.assertEqual(server.process.wait(30), 0)
+            finally:
+                over.set()
+                for client in clients:
+                    client.join()
 
     def test_signals(self):
         for how in (signal.SIGTERM, signal.SIGINT):
@@ -529,7 +560,17 @@ class Processes(Case):
         wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
 
     def test_perturbation(self):
-        """Ten light steps of 2 ms and ten deep ones of 2.1 ms of one graph: 5 % longer."""
+        """The process has measured it; no sample before that."""
+        writer, _ = self.rank(0, 1)
+        server = self.exporter()
+        wait_for(lambda: any(n == "collscope_process_info" for n, _ in server.samples()))
+        self.assertFalse(any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
+        writer.say("status", STEP_RATIO_PPM, 1050000)
+        wait_for(lambda: any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
+        self.assertAlmostEqual(pick(server.samples(), "step_perturbation_ratio", gpu="0", rank="0"), 0.05, 9)
+
+    def test_light_steps(self):
+        """Ten light steps and ten deep ones of one graph: all have a duration, the deep ones collectives."""
         writer, label = self.rank(0, 1)
         at = time.time_ns() - 60 * 10**9
         light = at
@@ -544,9 +585,7 @@ class Processes(Case):
             at += 3000 * US
         writer.say("record", WINDOW, DEEP, 0, 0, 2, deep, at, 10, 0, 0, 0, 0)
         server = self.exporter()
-        wait_for(lambda: any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
-        self.assertAlmostEqual(pick(server.samples(), "step_perturbation_ratio", gpu="0", rank="0"), 0.05, 9)
-        self.assertEqual(pick(server.samples(), "step_duration_seconds_count"), 20)
+        wait_for(lambda: pick(server.samples(), "step_duration_seconds_count") == 20)
         self.assertEqual(pick(server.samples(), "step_collectives_count"), 10)
 
     def test_limit(self):

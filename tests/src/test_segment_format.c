@@ -90,6 +90,7 @@ static const struct row cs_status_rows[] = {
 	F(window_ns),
 	F(delivered_until_ns),
 	F(last_record_end_ns),
+	F(step_ratio_ppm),
 	F(reserved_gauges),
 	F(cpu_ns),
 	F(trace_ns),
