@@ -199,10 +199,11 @@ send_answer(struct MHD_Connection *connection, struct answer *answer)
 	struct MHD_Response *response;
 	enum MHD_Result result;
 
-	if (answer->body.failed || !answer->body.data) {
+	if (answer->body.failed) {
 		cs_buffer_fini(&answer->body);
 		return MHD_NO;
 	}
+	/* Without a byte when name[] names no family that there is. */
 	response = MHD_create_response_from_buffer(
 		answer->body.length, answer->body.data, MHD_RESPMEM_MUST_FREE);
 	if (!response) {
@@ -238,7 +239,11 @@ handle(void *context, struct MHD_Connection *connection, const char *url, const 
 
 	(void)version;
 	(void)upload;
-	(void)upload_bytes;
+	/* A GET may have a body; it means nothing, and no answer is taken before all of it has come. */
+	if (*state && *upload_bytes) {
+		*upload_bytes = 0;
+		return MHD_YES;
+	}
 	/* The first call comes with the headers alone; an answer to it closes the connection, which spares us
 	 * the body of a method that we do not serve. */
 	if (!*state && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)) {
@@ -283,10 +288,13 @@ cs_http_start(const struct cs_http_options *options, struct cs_ingest *ingest, s
 	made->options = *options;
 	made->ingest = ingest;
 	for (size_t i = 0; i < listener_count && i < sizeof(made->daemons) / sizeof(made->daemons[0]); i++) {
-		struct MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ERROR_LOG,
-			0, NULL, NULL, handle, made, MHD_OPTION_LISTEN_SOCKET, listeners[i].fd,
-			MHD_OPTION_THREAD_POOL_SIZE, THREADS_PER_ADDRESS, MHD_OPTION_CONNECTION_LIMIT,
-			CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
+		/* ITC: without it a thread that has just taken connections may miss that it has to end, and
+		 * sleeps for as long as they may idle. */
+		struct MHD_Daemon *daemon = MHD_start_daemon(
+			MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle,
+			made, MHD_OPTION_LISTEN_SOCKET, listeners[i].fd, MHD_OPTION_THREAD_POOL_SIZE,
+			THREADS_PER_ADDRESS, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+			MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
 
 		if (!daemon) {
 			cs_http_stop(made);
