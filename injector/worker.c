@@ -34,9 +34,9 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 		(plan->depth != CS_DEPTH_OFF && plan->ordinal != w->windows.open.ordinal))
 		if (!w->lingering || plan->depth == CS_DEPTH_DEEP)
 			cs_worker_turn_window(w, plan);
-	/* Once per period, when its windows and their records are in. */
+	/* Once per period, when its window is over. */
 	if (w->schedule.mode == CS_MODE_SAMPLE && plan->ordinal != w->governed_ordinal &&
-		plan->depth != CS_DEPTH_DEEP && w->monotonic_ns >= w->drain_until_ns) {
+		plan->depth != CS_DEPTH_DEEP && !w->lingering) {
 		w->governed_ordinal = plan->ordinal;
 		cs_worker_govern(w);
 	}

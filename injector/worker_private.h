@@ -85,7 +85,7 @@ void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_come_back(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 
-/* worker_status.c. govern: once per period, when its window and the records of it are in. */
+/* worker_status.c. govern: once per period, when its window is over. */
 void cs_worker_name_devices(struct cs_worker *w);
 void cs_worker_govern(struct cs_worker *w);
 void cs_worker_update_status(struct cs_worker *w);

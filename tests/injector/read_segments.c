@@ -63,6 +63,7 @@ print_segment(const char *path, const char *name, void *context)
 		(int64_t)(cs_clock_realtime_ns() - status.delivered_until_ns), (uint64_t)status.flushes,
 		(uint64_t)status.buffers_requested, (uint64_t)status.kernels_seen);
 	printf(", \"markers\": %" PRIu64, markers);
+	printf(", \"step_ratio_ppm\": %" PRIu64, (uint64_t)status.step_ratio_ppm);
 	printf(", \"windows\": [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], \"foreign\": %" PRIu64,
 		(uint64_t)status.windows[0], (uint64_t)status.windows[1], (uint64_t)status.windows[2],
 		(uint64_t)status.foreign_windows);
