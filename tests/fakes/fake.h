@@ -106,7 +106,7 @@ struct cs_fake_node {
 	uint32_t lane;
 	struct cs_fake_work work;
 	struct cs_fake_graph *child;   /* CHILD */
-	struct cs_fake_node *original; /* of a clone; compared, never followed */
+	struct cs_fake_node *original; /* of a clone; followed only for nodes of executables */
 	uint32_t dependency_count;
 	struct cs_fake_node **dependencies;
 	bool removed;
@@ -119,11 +119,13 @@ struct cs_fake_graph {
 	uint32_t node_capacity;
 	struct cs_fake_node **nodes; /* by ordinal */
 	uint32_t lane_count;
+	uint32_t references; /* executables made of it */
 	struct cs_fake_context *context;
 };
 
 struct cs_fake_exec {
-	struct cs_fake_graph *graph; /* owned; graph->id is the executable's id */
+	struct cs_fake_graph *graph;  /* owned; graph->id is the executable's id */
+	struct cs_fake_graph *source; /* what it was made of */
 	struct cs_fake_context *context;
 	/* Flat list of the timed nodes (kernels, copies, sets), child graphs opened, in node order. */
 	uint32_t timed_count;

@@ -227,7 +227,6 @@ replay_gives_the_clones_ids_and_one_correlation(void)
 	capture();
 	CUDA(cuGraphLaunch(exec, stream));
 	correlation = events[event_count - 1].correlation_id;
-	CHILD_CHECK(asking_thread == syscall(SYS_gettid));
 	CUDA(cuStreamSynchronize(stream));
 	CUPTI(cuptiActivityFlushAll(0));
 	CHILD_CHECK(kernel_count == NODES);
@@ -259,45 +258,161 @@ eager_launch_carries_its_calls_correlation(void)
 }
 
 static void
-buffers_come_back_only_complete(void)
+launch_for(uint64_t start_ns, uint64_t end_ns)
 {
-	struct cs_fake_span span = {now_ns() + 1000000, now_ns() + 300000000};
+	struct cs_fake_span span = {start_ns, end_ns};
 
-	cuda_open();
-	trace(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	cs_fake_driver.plan(&span, 1);
 	launch();
-	CUPTI(cuptiActivityFlushAll(0));
-	CHILD_CHECK(asked == 1 && returned == 0);
-	CUPTI(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
-	CHILD_CHECK(returned == 1 && kernel_count == 1 && kernels[0].end == 0);
-	cs_fake_driver.plan(&span, 1);
+}
+
+/* The worker does not come. */
+static void
+trace_by_hand(CUpti_ActivityKind kind)
+{
+	CUPTI(cuptiActivityFlushPeriod(600000));
+	trace(kind);
+}
+
+static void
+buffers_are_asked_for_at_hand_over(void)
+{
+	cuda_open();
+	trace_by_hand(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	launch();
 	CUDA(cuStreamSynchronize(stream));
-	CHILD_CHECK(now_ns() >= span.end_ns);
+	CHILD_CHECK(asked == 0);
 	CUPTI(cuptiActivityFlushAll(0));
-	CHILD_CHECK(returned == 2 && kernel_count == 2);
-	CHILD_CHECK(kernels[1].start == span.start_ns && kernels[1].end == span.end_ns);
+	CHILD_CHECK(asked == 1 && returned == 1 && asking_thread == syscall(SYS_gettid));
+	CUPTI(cuptiActivityFlushAll(0));
+	CHILD_CHECK(asked == 1 && returned == 1);
+}
+
+/* A GPU that is never idle: each flush brings what has ended since. */
+static void
+busy_gpu_holds_nothing_back(void)
+{
+	uint64_t begin_ns = now_ns();
+	unsigned int i;
+
+	cuda_open();
+	trace_by_hand(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	for (i = 0; i < 10; i++) {
+		launch_for(begin_ns + i * 2000, begin_ns + i * 2000 + 1000);
+		launch_for(begin_ns, CS_FAKE_NEVER_NS);
+		while (now_ns() < begin_ns + i * 2000 + 1000)
+			;
+		CUPTI(cuptiActivityFlushAll(0));
+		CHILD_CHECK(kernel_count == i + 1 && returned == i + 1);
+		CHILD_CHECK(kernels[i].start == begin_ns + i * 2000 &&
+			    kernels[i].end == begin_ns + i * 2000 + 1000);
+	}
+	CUPTI(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+	CHILD_CHECK(kernel_count == 20 && kernels[10].end == 0 && kernels[19].end == 0);
+	CUPTI(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+	CHILD_CHECK(kernel_count == 20);
+}
+
+/* What runs when its kind is switched off ends with the next flush, says its record. */
+static void
+switching_off_spoils_the_end(void)
+{
+	uint64_t begin_ns = now_ns();
+	uint64_t flushed_ns;
+
+	cuda_open();
+	trace_by_hand(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	launch_for(begin_ns, begin_ns + 1);
+	launch_for(begin_ns, begin_ns + 200000000);
+	launch_for(begin_ns + 200001000, begin_ns + 200002000);
+	CHILD_CHECK(now_ns() < begin_ns + 200000000);
+	CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+	CUPTI(cuptiActivityFlushAll(0));
+	CHILD_CHECK(kernel_count == 1 && kernels[0].end == begin_ns + 1);
+	CUDA(cuStreamSynchronize(stream));
+	while (now_ns() < begin_ns + 210000000)
+		;
+	flushed_ns = now_ns();
+	CUPTI(cuptiActivityFlushAll(0));
+	CHILD_CHECK(kernel_count == 3);
+	if (kernels[1].start != begin_ns)
+		kernels[1] = kernels[2];
+	CHILD_CHECK(kernels[1].start == begin_ns && kernels[1].end >= flushed_ns);
+}
+
+static void
+wait_until(const _Atomic unsigned int *what, unsigned int least)
+{
+	struct timespec pause = {0, 2000000};
+	unsigned int i;
+
+	for (i = 0; i < 5000 && *what < least; i++)
+		nanosleep(&pause, NULL);
+	CHILD_CHECK(*what >= least);
 }
 
 static void
 worker_returns_full_buffers_by_itself(void)
 {
-	struct timespec pause = {0, 20000000};
-	unsigned int i;
+	unsigned int launches = 10, records = POOL_BYTES / (CS_TEST_CUPTI_VERSION < 130000 ? 208 : 216), i;
 
 	cuda_open();
 	CUPTI(cuptiActivityFlushPeriod(20));
 	trace(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	capture();
-	for (i = 0; i < 10; i++)
+	for (i = 0; i < launches; i++)
 		CUDA(cuGraphLaunch(exec, stream));
 	CUDA(cuStreamSynchronize(stream));
-	for (i = 0; i < 200 && returned < asked - 1; i++)
-		nanosleep(&pause, NULL);
-	/* All but the one that is still being filled. */
-	CHILD_CHECK(asked > 5 && returned == asked - 1);
+	wait_until(&returned, launches * NODES / records);
+	/* All but the one that is still being filled; asked for on the worker's thread. */
+	CHILD_CHECK(asked == launches * NODES / records + 1 && returned == asked - 1);
+	CHILD_CHECK(asking_thread != syscall(SYS_gettid));
+	CUPTI(cuptiActivityFlushAll(0));
+	CHILD_CHECK(returned == asked && kernel_count == launches * NODES);
 }
+
+#if CS_TEST_CUPTI_VERSION >= 130000
+/* UPDATED names the source's node first; SET_PARAMS the node that the executable was first made from. */
+static void
+update_names_its_nodes(void)
+{
+	CUgraphExecUpdateResultInfo info;
+	CUgraph first;
+	uint64_t own, original, source;
+	unsigned int before, i;
+
+	subscribe();
+	CUPTI(cuptiEnableCallback(
+		1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED));
+	CUPTI(cuptiEnableCallback(
+		1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS));
+	cuda_open();
+	capture();
+	own = events[NODES * 3 + 1].node;
+	original = events[NODES * 3 + 1].original;
+	first = graph;
+	CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	before = event_count;
+	for (i = 0; i < NODES; i++)
+		launch();
+	source = events[before + 1].node;
+	CUDA(cuStreamEndCapture(stream, &graph));
+	CUDA(cuGraphDestroy(first));
+	before = event_count;
+	CUDA(cuGraphExecUpdate_v2(exec, graph, &info));
+	CHILD_CHECK(event_count == before + 2 * NODES);
+	for (i = 0; i < NODES; i++) {
+		CHILD_CHECK(events[before + 2 * i].cbid == CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED);
+		CHILD_CHECK(events[before + 2 * i].node == source + i);
+		CHILD_CHECK(events[before + 2 * i].original == own + i);
+		CHILD_CHECK(events[before + 2 * i + 1].cbid == CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS);
+		CHILD_CHECK(events[before + 2 * i + 1].node == own + i);
+		CHILD_CHECK(events[before + 2 * i + 1].original == original + i);
+	}
+	CUDA(cuGraphExecDestroy(exec));
+	CUDA(cuGraphDestroy(graph));
+}
+#endif
 
 static void
 graph_trace_stands_for_its_nodes(void)
@@ -409,7 +524,7 @@ second_register_takes_the_buffers(void)
 	CUPTI(cuptiActivityRegisterCallbacks(requested, hijack_completed));
 	CUDA(cuStreamSynchronize(stream));
 	CUPTI(cuptiActivityFlushAll(0));
-	CHILD_CHECK(returned == 0 && hijacked == 1);
+	CHILD_CHECK(returned == 0 && hijacked == 1 && asked == 1);
 }
 
 static void
@@ -533,10 +648,11 @@ static void
 misuse_held_buffer_written(void)
 {
 	cuda_open();
+	CUPTI(cuptiActivityFlushPeriod(10));
 	trace(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	launch();
+	wait_until(&asked, 1);
 	pool[0][100] = 1;
-	CUDA(cuStreamSynchronize(stream));
 	(void)cuptiActivityFlushAll(0);
 }
 
@@ -558,6 +674,8 @@ misuse_held_buffer_answered_again(void)
 	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
 	for (i = 0; i < POOL_BYTES / 100; i++)
 		launch();
+	CUDA(cuStreamSynchronize(stream));
+	(void)cuptiActivityFlushAll(0);
 }
 
 static void
@@ -577,6 +695,8 @@ null_answer(void)
 	CUPTI(cuptiActivityRegisterCallbacks(answer_null, completed));
 	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
 	launch();
+	CUDA(cuStreamSynchronize(stream));
+	CUPTI(cuptiActivityFlushAll(0));
 	CUPTI(cuptiActivityGetNumDroppedRecords(NULL, 0, &count));
 	CHILD_CHECK(count == 1);
 }
@@ -597,8 +717,13 @@ null_answer(void)
 GOOD(capture_shows_nodes_inside_the_launch)
 GOOD(replay_gives_the_clones_ids_and_one_correlation)
 GOOD(eager_launch_carries_its_calls_correlation)
-GOOD(buffers_come_back_only_complete)
+GOOD(buffers_are_asked_for_at_hand_over)
+GOOD(busy_gpu_holds_nothing_back)
+GOOD(switching_off_spoils_the_end)
 GOOD(worker_returns_full_buffers_by_itself)
+#if CS_TEST_CUPTI_VERSION >= 130000
+GOOD(update_names_its_nodes)
+#endif
 GOOD(graph_trace_stands_for_its_nodes)
 GOOD(window_edge_damages_a_record)
 GOOD(second_subscriber_is_refused)
@@ -630,8 +755,13 @@ main(void)
 		cmocka_unit_test(test_capture_shows_nodes_inside_the_launch),
 		cmocka_unit_test(test_replay_gives_the_clones_ids_and_one_correlation),
 		cmocka_unit_test(test_eager_launch_carries_its_calls_correlation),
-		cmocka_unit_test(test_buffers_come_back_only_complete),
+		cmocka_unit_test(test_buffers_are_asked_for_at_hand_over),
+		cmocka_unit_test(test_busy_gpu_holds_nothing_back),
+		cmocka_unit_test(test_switching_off_spoils_the_end),
 		cmocka_unit_test(test_worker_returns_full_buffers_by_itself),
+#if CS_TEST_CUPTI_VERSION >= 130000
+		cmocka_unit_test(test_update_names_its_nodes),
+#endif
 		cmocka_unit_test(test_graph_trace_stands_for_its_nodes),
 		cmocka_unit_test(test_window_edge_damages_a_record),
 		cmocka_unit_test(test_second_subscriber_is_refused),

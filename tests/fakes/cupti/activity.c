@@ -105,6 +105,9 @@ cuptiActivityDisable(CUpti_ActivityKind kind)
 	FAKE_CUPTI_ENTER();
 	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= CUPTI_ACTIVITY_KIND_COUNT)
 		return CUPTI_ERROR_INVALID_KIND;
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && fake_kind_enabled(kind) &&
+		fake_number("CS_FAKE_CUPTI_EDGES", 1))
+		fake_buffers_spoil_running(kind);
 	atomic_store(&kinds[kind], 0);
 	return CUPTI_SUCCESS;
 }

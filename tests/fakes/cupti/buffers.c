@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activity buffers. Asked for on the application thread when a record needs room; handed back by the worker
- * when full and complete, or by cuptiActivityFlushAll when complete. Records lie here until then, so that any
- * byte of the client's buffer that is not zero before delivery was written by somebody who had no right to.
+ * Activity buffers. Records wait inside CUPTI until their work has ended. A hand-over, by
+ * cuptiActivityFlushAll or by the worker, asks the client for buffers on its own thread and puts into them
+ * what is complete; a flush gives back all of them, the worker those that are full. Records lie here until
+ * their buffer goes back, so that any byte of the client's buffer that is not zero before that was written by
+ * somebody who had no right to.
  */
 #include "cupti.h"
 
@@ -18,60 +20,111 @@
 #define SHUFFLE_REACH    32U /* how far a record may lie from its place in time */
 #define BUFFER_BYTES_MIN 1024U
 
+/* Records, oldest first. */
+struct list {
+	struct fake_record *items;
+	size_t count;
+	size_t capacity;
+};
+
 struct buffer {
 	uint8_t *memory;
 	size_t size;
 	size_t used;         /* bytes that its records will take */
 	size_t record_limit; /* the client's maxNumRecords; 0: no limit */
-	long thread;         /* whose it is; 0: everybody's */
-	bool full;
-	uint64_t complete_ns; /* when the last of its records ends */
-	size_t count;
-	size_t capacity;
-	struct fake_record *records;
+	long thread;         /* whose records it takes; 0: everybody's */
+	struct list records;
 	struct buffer *next;
 };
 
-static struct buffer *held; /* all that CUPTI has; newest first */
+static struct list waiting; /* not handed over yet; fake_cupti_lock */
+static struct buffer *held; /* all that CUPTI has; delivery_lock */
 static _Atomic(CUpti_BuffersCallbackRequestFunc) request_function;
 static _Atomic(CUpti_BuffersCallbackCompleteFunc) complete_function;
 static _Atomic uint64_t dropped;
 static _Atomic uint64_t record_counter;
 static _Atomic uint32_t period_ms;
+/* One hand-over at a time. Held while the client's buffer callbacks run; taken before fake_cupti_lock. */
 static pthread_mutex_t delivery_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t worker_once = PTHREAD_ONCE_INIT;
 
 static void
-buffer_free(struct buffer *buffer)
+list_add(struct list *list, const struct fake_record *record)
 {
-	free(buffer->records);
-	free(buffer);
+	if (list->count == list->capacity) {
+		list->capacity = list->capacity ? list->capacity * 2 : 64;
+		list->items = realloc(list->items, list->capacity * sizeof(*list->items));
+		if (!list->items)
+			abort();
+	}
+	list->items[list->count++] = *record;
 }
 
-/* -- filling
- * -------------------------------------------------------------------------------------------------- */
+static void
+list_free(struct list *list)
+{
+	free(list->items);
+	*list = (struct list){0};
+}
+
+/* -- on the application's threads ------------------------------------------------------------------------ */
 
 static long
-owner_of_buffers(void)
+owner_of_records(void)
 {
 	return fake_per_thread_buffers() ? syscall(SYS_gettid) : 0;
 }
 
-static struct buffer *
-find_open(long thread, size_t bytes)
+/* CS_FAKE_CUPTI_DROP=N: every Nth record is lost, and said to be. */
+static bool
+drop(void)
 {
-	struct buffer *buffer;
+	static _Atomic uint64_t every = UINT64_MAX;
 
-	for (buffer = held; buffer; buffer = buffer->next) {
-		if (buffer->thread != thread || buffer->full)
-			continue;
-		if (buffer->size - buffer->used >= bytes &&
-			(!buffer->record_limit || buffer->count < buffer->record_limit))
-			return buffer;
-		buffer->full = true;
-	}
-	return NULL;
+	if (atomic_load_explicit(&every, memory_order_relaxed) == UINT64_MAX)
+		atomic_store(&every, fake_number("CS_FAKE_CUPTI_DROP", 0));
+	if (!atomic_load_explicit(&every, memory_order_relaxed))
+		return false;
+	if ((atomic_fetch_add(&record_counter, 1) + 1) % atomic_load(&every) != 0)
+		return false;
+	atomic_fetch_add(&dropped, 1);
+	return true;
 }
+
+void
+fake_buffers_append(const struct fake_record *records, size_t count)
+{
+	long thread = owner_of_records();
+	size_t i;
+
+	pthread_mutex_lock(&fake_cupti_lock);
+	for (i = 0; i < count; i++) {
+		if (drop())
+			continue;
+		list_add(&waiting, &records[i]);
+		waiting.items[waiting.count - 1].thread = thread;
+	}
+	pthread_mutex_unlock(&fake_cupti_lock);
+}
+
+void
+fake_buffers_spoil_running(CUpti_ActivityKind kind)
+{
+	uint64_t now_ns = fake_cupti_now_ns();
+	struct fake_record *record;
+	size_t i;
+
+	pthread_mutex_lock(&fake_cupti_lock);
+	for (i = 0; i < waiting.count; i++) {
+		record = &waiting.items[i];
+		if (record->memory.any.kind == kind && record->span.start_ns <= now_ns &&
+			record->span.end_ns > now_ns)
+			record->late_end = true;
+	}
+	pthread_mutex_unlock(&fake_cupti_lock);
+}
+
+/* -- buffers; under the delivery lock -------------------------------------------------------------------- */
 
 static bool
 all_zero(const uint8_t *memory, size_t size)
@@ -88,14 +141,12 @@ check_answer(const uint8_t *memory, size_t size)
 		fake_cupti_misuse("bufferRequested answered a buffer that is not 8-byte aligned");
 	if (size < BUFFER_BYTES_MIN)
 		fake_cupti_misuse("bufferRequested answered a buffer of %zu bytes", size);
-	pthread_mutex_lock(&fake_cupti_lock);
 	for (buffer = held; buffer; buffer = buffer->next)
 		if (memory < buffer->memory + buffer->size && buffer->memory < memory + size)
 			fake_cupti_misuse("bufferRequested answered memory that CUPTI still holds");
-	pthread_mutex_unlock(&fake_cupti_lock);
 }
 
-/* Asks the client, without the lock. NULL: no buffer, the records are lost. */
+/* Asks the client. NULL: no buffer, the record is lost. */
 static struct buffer *
 request(long thread)
 {
@@ -130,157 +181,148 @@ request(long thread)
 	buffer->size = size;
 	buffer->record_limit = limit;
 	buffer->thread = thread;
+	buffer->next = held;
+	held = buffer;
 	return buffer;
 }
 
 static void
 buffer_add(struct buffer *buffer, const struct fake_record *record)
 {
-	if (buffer->count == buffer->capacity) {
-		buffer->capacity = buffer->capacity ? buffer->capacity * 2 : 64;
-		buffer->records = realloc(buffer->records, buffer->capacity * sizeof(*buffer->records));
-		if (!buffer->records)
-			abort();
-	}
-	buffer->records[buffer->count++] = *record;
+	list_add(&buffer->records, record);
 	buffer->used += record->size;
-	if (record->span.end_ns > buffer->complete_ns)
-		buffer->complete_ns = record->span.end_ns;
 }
 
-/* CS_FAKE_CUPTI_DROP=N: every Nth record is lost, and said to be. */
 static bool
-drop(void)
+has_room(const struct buffer *buffer, size_t bytes)
 {
-	static _Atomic uint64_t every = UINT64_MAX;
-
-	if (atomic_load_explicit(&every, memory_order_relaxed) == UINT64_MAX)
-		atomic_store(&every, fake_number("CS_FAKE_CUPTI_DROP", 0));
-	if (!atomic_load_explicit(&every, memory_order_relaxed))
-		return false;
-	if ((atomic_fetch_add(&record_counter, 1) + 1) % atomic_load(&every) != 0)
-		return false;
-	atomic_fetch_add(&dropped, 1);
-	return true;
-}
-
-void
-fake_buffers_append(const struct fake_record *records, size_t count)
-{
-	long thread = owner_of_buffers();
-	struct buffer *buffer;
-	struct buffer *fresh;
-	size_t i;
-
-	pthread_mutex_lock(&fake_cupti_lock);
-	for (i = 0; i < count; i++) {
-		if (drop())
-			continue;
-		buffer = find_open(thread, records[i].size);
-		if (!buffer) {
-			pthread_mutex_unlock(&fake_cupti_lock);
-			fresh = request(thread);
-			pthread_mutex_lock(&fake_cupti_lock);
-			if (!fresh) {
-				atomic_fetch_add(&dropped, 1);
-				continue;
-			}
-			fresh->next = held;
-			held = fresh;
-			buffer = fresh;
-		}
-		buffer_add(buffer, &records[i]);
-	}
-	pthread_mutex_unlock(&fake_cupti_lock);
-}
-
-/* -- handing back
- * --------------------------------------------------------------------------------------------- */
-
-enum which {
-	FULL_AND_COMPLETE,
-	COMPLETE,
-	ALL,
-};
-
-/* Takes the buffers that may go out of the list. CS_FAKE_CUPTI_DELAY_MS: completion is seen that much later.
- */
-static struct buffer *
-take(enum which which)
-{
-	uint64_t now_ns = fake_cupti_now_ns() - fake_number("CS_FAKE_CUPTI_DELAY_MS", 0) * 1000000U;
-	struct buffer *taken = NULL;
-	struct buffer *buffer;
-	struct buffer **link;
-
-	pthread_mutex_lock(&fake_cupti_lock);
-	for (link = &held; (buffer = *link);) {
-		if (which == ALL || (buffer->complete_ns <= now_ns && buffer->count &&
-					    (which == COMPLETE || buffer->full))) {
-			*link = buffer->next;
-			buffer->next = taken;
-			taken = buffer;
-		} else {
-			link = &buffer->next;
-		}
-	}
-	pthread_mutex_unlock(&fake_cupti_lock);
-	return taken;
+	return buffer->size - buffer->used >= bytes &&
+	       (!buffer->record_limit || buffer->records.count < buffer->record_limit);
 }
 
 /* Records come out of CUPTI in no order. The same disorder every time, so that a failure repeats. */
 static void
-shuffle(struct fake_record *records, size_t count)
+shuffle(struct list *list)
 {
 	uint64_t random = 0x9e3779b97f4a7c15U;
 	struct fake_record swap;
 	size_t i, with;
 
-	for (i = 0; i + 1 < count; i++) {
+	for (i = 0; i + 1 < list->count; i++) {
 		random = random * 6364136223846793005U + 1442695040888963407U;
-		with = i + (random >> 33) % (count - i < SHUFFLE_REACH ? count - i : SHUFFLE_REACH);
-		swap = records[i];
-		records[i] = records[with];
-		records[with] = swap;
+		with = i +
+		       (random >> 33) % (list->count - i < SHUFFLE_REACH ? list->count - i : SHUFFLE_REACH);
+		swap = list->items[i];
+		list->items[i] = list->items[with];
+		list->items[with] = swap;
 	}
 }
 
+/* Takes it out of the held ones, writes its records and gives it back to the client. */
 static void
 deliver(struct buffer *buffer)
 {
 	enum cs_fake_inside *inside = fake_driver()->inside();
 	enum cs_fake_inside before = *inside;
-	CUpti_BuffersCallbackCompleteFunc function;
-	uint64_t now_ns = fake_cupti_now_ns();
+	CUpti_BuffersCallbackCompleteFunc function = complete_function;
+	struct fake_record *record;
+	struct buffer **link = &held;
 	size_t used = 0, i;
 
+	while (*link != buffer)
+		link = &(*link)->next;
+	*link = buffer->next;
 	if (!all_zero(buffer->memory, buffer->size))
 		fake_cupti_misuse("the client wrote into an activity buffer that CUPTI held");
-	shuffle(buffer->records, buffer->count);
-	for (i = 0; i < buffer->count; i++) {
-		fake_record_finish(&buffer->records[i], buffer->records[i].span.end_ns <= now_ns);
-		memcpy(buffer->memory + used, &buffer->records[i].memory, buffer->records[i].size);
-		used += buffer->records[i].size;
+	shuffle(&buffer->records);
+	for (i = 0; i < buffer->records.count; i++) {
+		record = &buffer->records.items[i];
+		memcpy(buffer->memory + used, &record->memory, record->size);
+		used += record->size;
 	}
 	*inside = CS_FAKE_INSIDE_BUFFER_COMPLETE;
-	function = complete_function;
 	if (function)
 		function(NULL, 0, buffer->memory, buffer->size, used);
 	*inside = before;
-	buffer_free(buffer);
+	list_free(&buffer->records);
+	free(buffer);
 }
 
-static void
-deliver_all(enum which which)
+/* A buffer with room for a record of that thread; a full one goes back after the next has been asked for.
+ * NULL: the client gave none. */
+static struct buffer *
+find_room(const struct fake_record *record)
 {
+	struct buffer *buffer = held;
+	struct buffer *fresh;
+
+	while (buffer && buffer->thread != record->thread)
+		buffer = buffer->next;
+	if (buffer && has_room(buffer, record->size))
+		return buffer;
+	fresh = request(record->thread);
+	if (buffer)
+		deliver(buffer);
+	return fresh;
+}
+
+/* -- handing over ---------------------------------------------------------------------------------------- */
+
+/* Takes what may go out of the waiting ones and writes its times. CS_FAKE_CUPTI_DELAY_MS: completion is seen
+ * that much later. */
+static struct list
+take(bool forced)
+{
+	uint64_t now_ns = fake_cupti_now_ns();
+	uint64_t seen_ns = now_ns - fake_number("CS_FAKE_CUPTI_DELAY_MS", 0) * 1000000U;
+	struct list taken = {0};
+	struct fake_record *record;
+	size_t i, left = 0;
+	bool complete;
+
+	pthread_mutex_lock(&fake_cupti_lock);
+	for (i = 0; i < waiting.count; i++) {
+		record = &waiting.items[i];
+		complete = record->span.end_ns <= seen_ns;
+		if (!complete && !forced) {
+			waiting.items[left++] = *record;
+			continue;
+		}
+		if (record->late_end)
+			record->span.end_ns = now_ns;
+		fake_record_finish(record, complete);
+		list_add(&taken, record);
+	}
+	waiting.count = left;
+	pthread_mutex_unlock(&fake_cupti_lock);
+	return taken;
+}
+
+enum hand_over {
+	FULL_BUFFERS, /* the worker's: complete records; buffers that are full go back */
+	COMPLETE,     /* complete records; all buffers go back */
+	FORCED,       /* all records; all buffers go back */
+};
+
+static void
+hand_over(enum hand_over how)
+{
+	struct list taken;
 	struct buffer *buffer;
-	struct buffer *next;
+	size_t i;
 
 	pthread_mutex_lock(&delivery_lock);
-	for (buffer = take(which); buffer; buffer = next) {
-		next = buffer->next;
-		deliver(buffer);
+	taken = take(how == FORCED);
+	for (i = 0; i < taken.count; i++) {
+		buffer = find_room(&taken.items[i]);
+		if (buffer)
+			buffer_add(buffer, &taken.items[i]);
+		else
+			atomic_fetch_add(&dropped, 1);
 	}
+	list_free(&taken);
+	while (how != FULL_BUFFERS && held)
+		deliver(held);
 	pthread_mutex_unlock(&delivery_lock);
 }
 
@@ -299,7 +341,7 @@ work(void *argument)
 		nanosleep(&pause, NULL);
 		if (fake_driver()->state() == CS_FAKE_STATE_GONE)
 			return NULL;
-		deliver_all(FULL_AND_COMPLETE);
+		hand_over(FULL_BUFFERS);
 	}
 }
 
@@ -330,25 +372,26 @@ void
 fake_buffers_reset(void)
 {
 	struct buffer *buffer;
-	struct buffer *next;
 
+	pthread_mutex_lock(&delivery_lock);
+	while ((buffer = held)) {
+		held = buffer->next;
+		list_free(&buffer->records);
+		free(buffer);
+	}
 	pthread_mutex_lock(&fake_cupti_lock);
-	buffer = held;
-	held = NULL;
+	list_free(&waiting);
 	request_function = NULL;
 	complete_function = NULL;
 	pthread_mutex_unlock(&fake_cupti_lock);
-	for (; buffer; buffer = next) {
-		next = buffer->next;
-		buffer_free(buffer);
-	}
+	pthread_mutex_unlock(&delivery_lock);
 }
 
 /* -- entries
  * -------------------------------------------------------------------------------------------------- */
 
-/* A second caller takes the place of the first, without a word to anybody; buffers asked of the first go back
- * to the second. */
+/* A second caller takes the place of the first, without a word to anybody: records that wait go into its
+ * buffers, and buffers asked of the first go back to it. */
 CUptiResult
 cuptiActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc requested, CUpti_BuffersCallbackCompleteFunc completed)
@@ -377,7 +420,7 @@ cuptiActivityFlushAll(uint32_t flags)
 			"cuptiActivityFlushAll called before cuInit has returned: the real one deadlocks");
 	if (!complete_function)
 		return CUPTI_ERROR_INVALID_OPERATION;
-	deliver_all(flags & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? ALL : COMPLETE);
+	hand_over(flags & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? FORCED : COMPLETE);
 	return CUPTI_SUCCESS;
 }
 

@@ -91,6 +91,8 @@ struct fake_record {
 	int device;
 	struct cs_fake_span span; /* true times; written into the record when it is complete */
 	bool no_times;            /* stays start = end = 0 */
+	bool late_end;            /* ends when it is handed over: its kind was switched off while it ran */
+	long thread;              /* that launched it; 0 when buffers are everybody's */
 };
 
 /* Bytes that a record of this kind takes in a buffer; 0: no kind of this fake. */
@@ -104,8 +106,10 @@ void fake_records_api(const struct cs_fake_call *call);
 /* -- buffers.c: activity buffers and their delivery
  * ------------------------------------------------------------ */
 
-/* On the application thread: puts records into its buffer, asking the client for buffers as they fill. */
+/* Keeps records until they are complete and handed over. Never asks the client for anything. */
 void fake_buffers_append(const struct fake_record *records, size_t count);
+/* What runs now will end when it is handed over, as far as its record says. */
+void fake_buffers_spoil_running(CUpti_ActivityKind kind);
 void fake_buffers_start_worker(void);
 void fake_buffers_reset(void);
 

@@ -121,6 +121,9 @@ struct cs_fake_node *fake_graph_add(struct cs_fake_graph *graph, const struct cs
 /* Tells CUPTI of a new node: CREATE_STARTING, CREATED, one DEPENDENCY_CREATED per dependency. */
 void fake_graph_announce_node(struct cs_fake_node *node);
 struct cs_fake_graph *fake_graph_clone(struct cs_fake_graph *original);
+/* An executable's nodes point to those that they were made from: they stay when their graph is destroyed. */
+struct cs_fake_graph *fake_graph_hold(struct cs_fake_graph *graph);
+void fake_graph_release(struct cs_fake_graph *graph);
 /* Destroys with events. */
 void fake_graph_end(struct cs_fake_graph *graph);
 CUresult fake_node_set_kernel(struct cs_fake_node *node, const CUDA_KERNEL_NODE_PARAMS *node_params);

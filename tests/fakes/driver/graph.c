@@ -159,7 +159,30 @@ fake_graph_end(struct cs_fake_graph *graph)
 	}
 	event.node = NULL;
 	fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING, &event);
-	fake_graph_free(graph);
+	fake_graph_release(graph);
+}
+
+struct cs_fake_graph *
+fake_graph_hold(struct cs_fake_graph *graph)
+{
+	pthread_mutex_lock(&fake_lock);
+	graph->references++;
+	pthread_mutex_unlock(&fake_lock);
+	return graph;
+}
+
+void
+fake_graph_release(struct cs_fake_graph *graph)
+{
+	uint32_t left;
+
+	if (!graph)
+		return;
+	pthread_mutex_lock(&fake_lock);
+	left = graph->references--;
+	pthread_mutex_unlock(&fake_lock);
+	if (left == 0)
+		fake_graph_free(graph);
 }
 
 FAKE_EXPORT CUresult

@@ -37,6 +37,7 @@ exec_free(struct cs_fake_exec *exec)
 	if (!exec)
 		return;
 	fake_graph_free(exec->graph);
+	fake_graph_release(exec->source);
 	free(exec->timed);
 	free(exec->lane_streams);
 	free(exec);
@@ -58,6 +59,7 @@ instantiate(struct cs_fake_call *call, CUgraphExec *handle, CUgraph graph_handle
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	exec->context = call->context;
+	exec->source = fake_graph_hold(graph);
 	fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING, &event);
 	exec->graph = fake_graph_clone(graph);
 	if (!exec->graph)
@@ -242,6 +244,33 @@ same_topology(const struct cs_fake_graph *left, const struct cs_fake_graph *righ
 	return true;
 }
 
+/* SET_PARAMS names the node that the executable was first made from, also when it is updated from another. */
+static void
+tell_params(struct cs_fake_exec *exec, struct cs_fake_node *node)
+{
+	fake_tools()->resource(
+		CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS, &(struct cs_fake_event){.context = exec->context,
+								   .graph = node->graph,
+								   .original_graph = node->original->graph,
+								   .node = node,
+								   .original_node = node->original,
+								   .exec = exec});
+}
+
+/* UPDATED has them the other way round: `node` is the source graph's, the original the executable's. */
+static void
+tell_update(struct cs_fake_exec *exec, struct cs_fake_node *node, struct cs_fake_node *source)
+{
+	fake_tools()->resource(
+		CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED, &(struct cs_fake_event){.context = exec->context,
+								.graph = source->graph,
+								.original_graph = node->graph,
+								.node = source,
+								.original_node = node,
+								.exec = exec});
+	tell_params(exec, node);
+}
+
 static CUresult
 take_over(struct cs_fake_exec *exec, struct cs_fake_graph *target, struct cs_fake_graph *source)
 {
@@ -264,14 +293,7 @@ take_over(struct cs_fake_exec *exec, struct cs_fake_graph *target, struct cs_fak
 		}
 		free(target->nodes[i]->work.parameters);
 		target->nodes[i]->work = work;
-		target->nodes[i]->original = source->nodes[i];
-		fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED,
-			&(struct cs_fake_event){.context = exec->context,
-				.graph = target,
-				.original_graph = source,
-				.node = target->nodes[i],
-				.original_node = source->nodes[i],
-				.exec = exec});
+		tell_update(exec, target->nodes[i], source->nodes[i]);
 	}
 	return CUDA_SUCCESS;
 }
@@ -294,7 +316,7 @@ cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdate
 	return fake_end(&call, take_over(exec, exec->graph, graph));
 }
 
-/* node is one of the graph that the executable was made from (or updated from). */
+/* node is one of the graph that the executable was made from. */
 FAKE_EXPORT CUresult
 cuGraphExecKernelNodeSetParams_v2(
 	CUgraphExec handle, CUgraphNode node_handle, const CUDA_KERNEL_NODE_PARAMS *node_params)
@@ -311,13 +333,7 @@ cuGraphExecKernelNodeSetParams_v2(
 		return fake_end(&call, CUDA_ERROR_INVALID_VALUE);
 	result = fake_node_set_kernel(own, node_params);
 	if (result == CUDA_SUCCESS)
-		fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS,
-			&(struct cs_fake_event){.context = exec->context,
-				.graph = exec->graph,
-				.original_graph = node->graph,
-				.node = own,
-				.original_node = node,
-				.exec = exec});
+		tell_params(exec, own);
 	return fake_end(&call, result);
 }
 
