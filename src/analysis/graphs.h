@@ -15,7 +15,11 @@ struct cs_graph {
 	uint32_t run_id; /* last run that it was a piece of */
 	uint8_t phase;
 	uint8_t phase_rule;
-	bool piece; /* of a piecewise step */
+	/* What ranges or markers said of its whole launches, told_rule: which of the two. */
+	uint8_t told_phase;
+	uint8_t told_rule;
+	bool told_otherwise; /* they did not always agree: it serves several phases */
+	bool piece;          /* of a piecewise step */
 	uint64_t bytes;
 	uint64_t used_ns;
 	/* Labels by ordinal of a whole launch, for telling where a rank stands. May be NULL. */

@@ -163,6 +163,40 @@ phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 	return passes->large_whole > 0 && bytes > passes->bytes ? CS_PHASE_PREFILL : CS_PHASE_UNKNOWN;
 }
 
+/* A window's edge may cut off the marker that tells the phase; what it told of the same graph elsewhere
+ * holds, unless that graph serves several phases. */
+static int
+phase_of_graph(const struct cs_unit *unit, enum cs_phase_rule *rule)
+{
+	const struct cs_graph *graph;
+
+	if (unit->kind != CS_UNIT_LAUNCH || unit->split || unit->piece || unit->step.launches != 1)
+		return CS_PHASE_UNKNOWN;
+	graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
+	if (!graph || graph->told_otherwise || graph->told_phase == CS_PHASE_UNKNOWN)
+		return CS_PHASE_UNKNOWN;
+	*rule = (enum cs_phase_rule)graph->told_rule;
+	return graph->told_phase;
+}
+
+static void
+note_phase(struct cs_graph *graph, const struct cs_unit *unit)
+{
+	const struct cs_step *step = &unit->step;
+
+	if (step->phase == CS_PHASE_UNKNOWN)
+		return;
+	graph->phase = step->phase;
+	graph->phase_rule = step->phase_rule;
+	if (unit->split ||
+		(step->phase_rule != CS_PHASE_RULE_NVTX && step->phase_rule != CS_PHASE_RULE_MARKER))
+		return;
+	if (graph->told_phase != CS_PHASE_UNKNOWN && graph->told_phase != step->phase)
+		graph->told_otherwise = true;
+	graph->told_phase = step->phase;
+	graph->told_rule = step->phase_rule;
+}
+
 static void
 decide_light(struct cs_unit *unit)
 {
@@ -189,6 +223,8 @@ decide(struct cs_unit *unit, const struct cs_step_facts *facts, uint64_t bytes)
 		phase = phase_of_markers(unit);
 		rule = CS_PHASE_RULE_MARKER;
 	}
+	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER)
+		phase = phase_of_graph(unit, &rule);
 	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER) {
 		phase = phase_of_signature(unit, bytes);
 		rule = phase ? CS_PHASE_RULE_SIGNATURE : CS_PHASE_RULE_NONE;
@@ -212,10 +248,8 @@ cs_phase_decide(struct cs_unit *unit)
 	cs_graphs_note(unit->lane->graphs, unit, largest ? largest->bytes : 0);
 	decide(unit, &facts, largest ? largest->bytes : 0);
 	graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
-	if (graph && unit->step.phase != CS_PHASE_UNKNOWN) {
-		graph->phase = unit->step.phase;
-		graph->phase_rule = unit->step.phase_rule;
-	}
+	if (graph)
+		note_phase(graph, unit);
 }
 
 /* Each pass of a model ends with the gather of its logits: a long pass and then only short ones in one graph

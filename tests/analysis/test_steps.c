@@ -104,6 +104,64 @@ test_signature(void **state)
 	scene_close(&scene);
 }
 
+/* Draft passes with markers around them, then a window that begins with one of them. */
+static void
+play_edge(struct scene *scene, unsigned int rounds, bool ambiguous)
+{
+	struct labels labels;
+	uint64_t at_ns = 1 * MS;
+	uint64_t gap_ns = 300 * US;
+
+	open_scene(scene, &labels);
+	for (unsigned int i = 0; i < rounds; i++) {
+		at_ns = scene_graph(scene, 0, TARGET_ID, labels.verify, TARGET, at_ns, 30 * US, 15 * US);
+		scene_marker(scene, 0, "verify_tree_greedy_kernel_triton", at_ns + 5 * US);
+		at_ns = scene_graph(scene, 0, EXTEND_ID, labels.draft, 3, at_ns + 20 * US, 10 * US, 15 * US);
+		if (ambiguous) {
+			at_ns = scene_graph(
+				scene, 0, EXTEND_ID, labels.draft, 3, at_ns + gap_ns, 10 * US, 15 * US);
+			scene_marker(scene, 0, "build_tree_efficient", at_ns + 5 * US);
+		}
+		at_ns += gap_ns;
+	}
+	scene_window(scene, 0, CS_DEPTH_DEEP, 0, at_ns);
+	at_ns += 50 * MS;
+	scene_window(scene, 0, CS_DEPTH_DEEP, at_ns, at_ns + 20 * MS);
+	at_ns = scene_graph(scene, 0, EXTEND_ID, labels.draft, 3, at_ns + MS, 10 * US, 15 * US);
+	at_ns = scene_graph(scene, 0, TARGET_ID, labels.verify, TARGET, at_ns + gap_ns, 30 * US, 15 * US);
+	scene_marker(scene, 0, "verify_tree_greedy_kernel_triton", at_ns + 5 * US);
+	scene_play(scene);
+}
+
+/* By its signature the first step of the second window would be a draft: its messages are small. */
+static void
+test_window_begins_after_the_marker(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	play_edge(&scene, ROUNDS, false);
+	assert_int_equal(scene.step_count, 2 * ROUNDS + 2);
+	expect_step(&scene, 2 * ROUNDS - 1, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 3);
+	expect_step(&scene, 2 * ROUNDS, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 3);
+	scene_close(&scene);
+}
+
+/* A graph that serves two phases says nothing by itself. */
+static void
+test_graph_of_two_phases(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	play_edge(&scene, ROUNDS, true);
+	assert_int_equal(scene.step_count, 3 * ROUNDS + 2);
+	expect_step(&scene, 1, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 3);
+	expect_step(&scene, 2, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 3);
+	expect_step(&scene, 3 * ROUNDS, CS_PHASE_DRAFT, CS_PHASE_RULE_SIGNATURE, 3);
+	scene_close(&scene);
+}
+
 /* A warm-up that runs many passes in one graph is not the measure for ever. */
 static void
 test_odd_warm_up(void **state)
@@ -428,6 +486,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sglang),
 		cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_window_begins_after_the_marker),
+		cmocka_unit_test(test_graph_of_two_phases),
 		cmocka_unit_test(test_odd_warm_up),
 		cmocka_unit_test(test_drafts_end),
 		cmocka_unit_test(test_decode_and_prefill),
