@@ -16,10 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXECUTABLE      "collscope-exporter"
-#define STACK_BYTES     (64U * 1024U)
-#define ENVIRONMENT_MAX 1024U
-#define NSIG_ALL        64
+#define EXECUTABLE  "collscope-exporter"
+#define STACK_BYTES (64U * 1024U)
+#define NSIG_ALL    64
 
 bool
 cs_exporter_is_running(const char *directory)
@@ -152,41 +151,27 @@ start_detached(struct launch *launch)
 	return result < 0 ? result : -launch->error;
 }
 
-/* The host's environment without what would make the exporter a traced process, or differ from one start to
- * the next. */
-static bool
-environment_kept(const char *entry)
-{
-	static const char *const dropped[] = {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=",
-		"NCCL_PROFILER_PLUGIN=", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
-
-	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-		if (strncmp(entry, dropped[i], strlen(dropped[i])) == 0)
-			return false;
-	return true;
-}
-
 static int
 start(const struct cs_settings *settings, const char *directory, const char *path)
 {
 	/* The worker's stack is small. */
-	static char *environment[ENVIRONMENT_MAX + 1];
-	static char directory_option[CS_PATH_BYTES + 32], listen_option[192];
-	char *arguments[5];
+	static char directory_option[CS_PATH_BYTES + 32], listen_option[192],
+		steps_option[CS_PATH_BYTES + 32];
+	char *environment[] = {NULL};
+	char *arguments[6];
 	struct launch launch = {.path = path, .arguments = arguments, .environment = environment};
 	size_t count = 0;
 
 	snprintf(directory_option, sizeof(directory_option), "--collscope.dir=%s", directory);
 	snprintf(listen_option, sizeof(listen_option), "--web.listen-address=%s", settings->listen);
-	arguments[0] = (char[]){EXECUTABLE};
-	arguments[1] = (char[]){"--collscope.auto"};
-	arguments[2] = directory_option;
-	arguments[3] = listen_option;
-	arguments[4] = NULL;
-	for (char **entry = environ; entry && *entry && count < ENVIRONMENT_MAX; entry++)
-		if (environment_kept(*entry))
-			environment[count++] = *entry;
-	environment[count] = NULL;
+	snprintf(steps_option, sizeof(steps_option), "--collscope.steps=%s", settings->steps);
+	arguments[count++] = (char[]){EXECUTABLE};
+	arguments[count++] = (char[]){"--collscope.auto"};
+	arguments[count++] = directory_option;
+	arguments[count++] = listen_option;
+	if (settings->steps[0])
+		arguments[count++] = steps_option;
+	arguments[count] = NULL;
 	return start_detached(&launch);
 }
 

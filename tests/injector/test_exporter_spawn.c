@@ -110,11 +110,12 @@ test_start(void **state)
 	snprintf(settings.exporter_path, sizeof(settings.exporter_path), "%s/collscope-exporter", directory);
 	snprintf(script, sizeof(script),
 		"#!/bin/sh\n"
-		"echo \"$* injected=[$CUDA_INJECTION64_PATH] fds=$(ls /proc/self/fd | wc -l)\" > %s/out.tmp\n"
+		"echo \"$* notify=[$NOTIFY_SOCKET] fds=$(ls /proc/self/fd | wc -l)\" > %s/out.tmp\n"
 		"mv %s/out.tmp %s/out\n",
 		directory, directory, directory);
 	write_script(settings.exporter_path, script);
-	setenv("CUDA_INJECTION64_PATH", "/somewhere/lib.so", 1);
+	strcpy(settings.steps, "/etc/steps");
+	setenv("NOTIFY_SOCKET", "/somewhere/socket", 1);
 	signal(SIGCHLD, on_child);
 	assert_true(open("/dev/null", O_RDONLY) >= 0); /* without O_CLOEXEC */
 
@@ -133,7 +134,9 @@ test_start(void **state)
 	fclose(file);
 	/* 0, 1, 2, and the one that ls opens for the folder. */
 	snprintf(wanted, sizeof(wanted),
-		"--collscope.auto --collscope.dir=%s --web.listen-address=127.0.0.1:1 injected=[] fds=4\n",
+		"--collscope.auto --collscope.dir=%s --web.listen-address=127.0.0.1:1 "
+		"--collscope.steps=/etc/steps "
+		"notify=[] fds=4\n",
 		directory);
 	assert_string_equal(line, wanted);
 }
