@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,14 +286,18 @@ static int
 reserve_blocks(int fd, uint64_t bytes)
 {
 	struct rlimit limit;
+	sigset_t all, before;
 	int result;
 
 	/* Above the limit the kernel would send SIGXFSZ, which ends the host. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
 		return -EFBIG;
-	do {
-		result = posix_fallocate(fd, 0, (off_t)bytes);
-	} while (result == EINTR);
+	/* A tmpfs of older kernels gives back what it has reserved and says EINTR when a signal comes; under
+	 * a host's profiling timer it would never come to an end. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	result = posix_fallocate(fd, 0, (off_t)bytes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -result;
 }
 

@@ -202,6 +202,38 @@ test_file_size_limit(void **state)
 	assert_int_equal(fixture_files(fixture), 0);
 }
 
+int __real_posix_fallocate(int fd, off_t offset, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
+static unsigned int interruptions;
+
+/* A tmpfs as it was: whoever can be interrupted is, a hundred times (then it lets go, or this would not end).
+ */
+int
+__wrap_posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+	sigset_t blocked;
+
+	sigprocmask(SIG_SETMASK, NULL, &blocked);
+	if (sigismember(&blocked, SIGPROF) || ++interruptions > 100)
+		return __real_posix_fallocate(fd, offset, bytes);
+	return EINTR;
+}
+
+static void
+test_signals_do_not_hold_it_up(void **state)
+{
+	const struct fixture *fixture = *state;
+	sigset_t before, after;
+
+	interruptions = 0;
+	sigprocmask(SIG_SETMASK, NULL, &before);
+	cs_segment_writer_destroy(fixture_writer(fixture, 1024), true);
+	sigprocmask(SIG_SETMASK, NULL, &after);
+	assert_int_equal(interruptions, 0);
+	for (int number = 1; number < NSIG; number++)
+		assert_int_equal(sigismember(&after, number), sigismember(&before, number));
+}
+
 /* A tmpfs that this process alone sees, and that ends with it; skips the test when that is not allowed. */
 static void
 mount_private(const char *path, const char *options)
@@ -296,6 +328,7 @@ main(void)
 		TEST(test_taken_name),
 		TEST(test_bad_directories),
 		TEST(test_file_size_limit),
+		TEST(test_signals_do_not_hold_it_up),
 		TEST(test_full_file_system),
 		TEST(test_overlay),
 	};
