@@ -49,6 +49,7 @@ struct thread_state {
 };
 
 static struct thread_state states[CS_ANNOUNCE_THREADS];
+static struct thread_state no_state; /* of the threads that found none; never used as a state */
 static __thread struct thread_state *own __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint64_t dropped;
@@ -56,20 +57,23 @@ static _Atomic int nccl_version;
 static char nccl_version_text[32];
 static void (*_Atomic amend_launch)(uint64_t key, const struct cs_label *facts, uint32_t sequence);
 
-/* NULL: more threads than states. */
-static struct thread_state *
-state_find(void)
+/* Once per thread: looking for a state is a system call for each that is taken. */
+static __attribute__((noinline, cold)) struct thread_state *
+state_claim(void)
 {
 	own = cs_thread_slot_claim(states, sizeof(states[0]), CS_ANNOUNCE_THREADS);
 	if (own == NULL)
-		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+		own = &no_state;
 	return own;
 }
 
+/* NULL: more threads than states. */
 static inline struct thread_state *
 state_of_thread(void)
 {
-	return own != NULL ? own : state_find();
+	struct thread_state *state = own != NULL ? own : state_claim();
+
+	return state == &no_state ? NULL : state;
 }
 
 /* -- labels
@@ -216,8 +220,10 @@ cs_announce_collective(const struct cs_label *label, uint32_t sequence)
 	struct thread_state *state = state_of_thread();
 	struct cs_label merged = *label;
 
-	if (state == NULL)
+	if (state == NULL) {
+		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 		return;
+	}
 	if (last_is_the_same(state, label)) {
 		const struct cs_label *other = &state->last.label;
 
@@ -369,11 +375,11 @@ label_merge(struct cs_label *label, const struct cs_label *facts)
 bool
 cs_announce_take(struct cs_label *label, uint32_t *sequence)
 {
-	struct thread_state *state = own;
+	struct thread_state *state = own; /* who has announced nothing needs none */
 	struct announced sum;
 	struct grouped *group;
 
-	if (state == NULL)
+	if (state == NULL || state == &no_state)
 		return false;
 	sum = take_announced(state);
 	group = find_group(state);
@@ -438,7 +444,7 @@ cs_announce_late_end(void)
 {
 	struct thread_state *state = own;
 
-	if (state == NULL || !state->late_open)
+	if (state == NULL || !state->late_open) /* nor is it in no_state */
 		return;
 	state->late_open = false;
 	if (state->taken != NULL) {

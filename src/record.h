@@ -80,7 +80,8 @@ struct cs_record {
 	uint64_t start_ns;
 	uint64_t end_ns; /* >= start_ns */
 	uint64_t value;  /* COLLECTIVE: message bytes or CS_BYTES_UNKNOWN; BUSY: exact busy ns (kernels) or
-			    bytes (copies);  LOSS: how many; WINDOW: graph launches seen; MARK: host thread id;
+			    bytes (copies);  LOSS: how many; WINDOW: graph launches seen; MARK: host thread id,
+			    0 unknown;
 			    HOST_LAUNCH: host thread id */
 	uint64_t graph_node_id;  /* CUPTI's id of the instantiated node; 0 outside graphs */
 	uint32_t correlation_id; /* CUPTI's; one for all nodes of one graph launch */

@@ -8,8 +8,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define CS_MARKS_THREADS 64U
 #define CS_MARKS_NESTING 32U
@@ -25,7 +23,6 @@ struct open_range {
 
 struct thread_ranges {
 	struct cs_thread_slot slot;
-	uint32_t thread_id;
 	uint32_t count;
 	uint32_t beyond; /* pushes that had no room */
 	struct open_range ranges[CS_MARKS_NESTING];
@@ -45,6 +42,7 @@ struct registered_string {
 
 static const char *wanted_patterns = "";
 static struct thread_ranges threads[CS_MARKS_THREADS];
+static struct thread_ranges no_ranges; /* of the threads that found none; never used as such */
 static struct started_range started[CS_MARKS_OPEN];
 static struct registered_string strings[CS_MARKS_STRINGS];
 static __thread struct thread_ranges *own __attribute__((tls_model("initial-exec")));
@@ -61,15 +59,23 @@ cs_marks_wanted(void)
 	return wanted_patterns[0] != '\0';
 }
 
+/* Once per thread: looking for a slot is a system call for each that is taken. */
+static __attribute__((noinline, cold)) struct thread_ranges *
+claim_ranges(void)
+{
+	own = cs_thread_slot_claim(threads, sizeof(threads[0]), CS_MARKS_THREADS);
+	if (own == NULL)
+		own = &no_ranges;
+	return own;
+}
+
+/* NULL: more threads than slots. */
 static struct thread_ranges *
 ranges_of_thread(void)
 {
-	if (own == NULL) {
-		own = cs_thread_slot_claim(threads, sizeof(threads[0]), CS_MARKS_THREADS);
-		if (own != NULL)
-			own->thread_id = (uint32_t)syscall(SYS_gettid);
-	}
-	return own;
+	struct thread_ranges *thread = own != NULL ? own : claim_ranges();
+
+	return thread == &no_ranges ? NULL : thread;
 }
 
 static uint32_t
@@ -82,8 +88,9 @@ name_id_of(const char *name)
 	return cs_segment_writer_name(writer, name);
 }
 
+/* thread NULL: one of those without a slot, whose id nobody asks the system for. */
 static void
-write_mark(uint32_t name_id, uint64_t start_ns, uint64_t thread_id, uint32_t depth)
+write_mark(uint32_t name_id, uint64_t start_ns, const struct thread_ranges *thread, uint32_t depth)
 {
 	struct cs_segment_writer *writer = cs_injector_borrow_writer();
 	uint64_t now_ns = cs_clock_realtime_ns();
@@ -92,7 +99,7 @@ write_mark(uint32_t name_id, uint64_t start_ns, uint64_t thread_id, uint32_t dep
 		.ref = name_id,
 		.start_ns = start_ns,
 		.end_ns = now_ns > start_ns ? now_ns : start_ns, /* the clock may step back */
-		.value = thread_id,
+		.value = thread ? atomic_load_explicit(&thread->slot.owner, memory_order_relaxed) : 0,
 		.sequence = depth,
 	};
 
@@ -122,7 +129,7 @@ cs_marks_pop(const void *domain)
 	struct open_range range;
 	uint32_t at;
 
-	if (thread == NULL)
+	if (thread == NULL || thread == &no_ranges)
 		return;
 	if (thread->beyond > 0) {
 		thread->beyond--;
@@ -137,7 +144,7 @@ cs_marks_pop(const void *domain)
 	memmove(&thread->ranges[at - 1], &thread->ranges[at], (thread->count - at) * sizeof(range));
 	thread->count--;
 	if (range.name_id != 0)
-		write_mark(range.name_id, range.start_ns, thread->thread_id, at - 1);
+		write_mark(range.name_id, range.start_ns, thread, at - 1);
 }
 
 void
@@ -176,7 +183,7 @@ cs_marks_end(uint64_t id)
 		copy.start_ns = range->start_ns;
 		copy.name_id = range->name_id;
 		atomic_store_explicit(&range->id, 0, memory_order_release);
-		write_mark(copy.name_id, copy.start_ns, (uint64_t)syscall(SYS_gettid), 0);
+		write_mark(copy.name_id, copy.start_ns, ranges_of_thread(), 0);
 		return;
 	}
 }

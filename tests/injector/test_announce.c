@@ -335,6 +335,58 @@ threads_do_not_see_each_other_and_slots_return(void **state)
 	assert_int_equal(cs_announce_dropped(), dropped);
 }
 
+void *__real_cs_thread_slot_claim(void *slots, size_t slot_bytes, size_t count);
+void *__wrap_cs_thread_slot_claim(void *slots, size_t slot_bytes, size_t count);
+static _Atomic bool full;
+static _Atomic unsigned int claims;
+
+void *
+__wrap_cs_thread_slot_claim(void *slots, size_t slot_bytes, size_t count)
+{
+	atomic_fetch_add(&claims, 1);
+	return atomic_load(&full) ? NULL : __real_cs_thread_slot_claim(slots, slot_bytes, count);
+}
+
+static void *
+announce_ten_times(void *argument)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 1000, 1);
+	struct cs_label label = unknown_label();
+	bool *taken = argument;
+	uint32_t sequence = 0;
+
+	for (unsigned int i = 0; i < 10; i++) {
+		cs_announce_begin();
+		cs_announce_collective(&one, 0);
+		*taken |= cs_announce_take(&label, &sequence);
+		cs_announce_bind(5);
+		cs_announce_launch(1);
+		cs_announce_late(&one, 0);
+		cs_announce_late_end();
+		cs_announce_end();
+	}
+	return NULL;
+}
+
+/* Looking for a slot makes system calls, so it must not be done for every event. */
+static void
+a_thread_without_a_slot_looks_for_one_once(void **state)
+{
+	uint64_t dropped = cs_announce_dropped();
+	bool taken = false;
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&full, true);
+	atomic_store(&claims, 0);
+	assert_int_equal(pthread_create(&thread, NULL, announce_ten_times, &taken), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	atomic_store(&full, false);
+	assert_false(taken);
+	assert_int_equal(atomic_load(&claims), 1);
+	assert_int_equal(cs_announce_dropped() - dropped, 10);
+}
+
 static void
 version_is_told_once(void **state)
 {
@@ -362,6 +414,7 @@ main(void)
 			sends_and_receives_are_an_exchange_that_late_facts_do_not_cover, setup),
 		cmocka_unit_test_setup(late_facts_without_a_launch_go_nowhere, setup),
 		cmocka_unit_test_setup(threads_do_not_see_each_other_and_slots_return, setup),
+		cmocka_unit_test_setup(a_thread_without_a_slot_looks_for_one_once, setup),
 		cmocka_unit_test_setup(version_is_told_once, setup),
 	};
 

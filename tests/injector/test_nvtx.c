@@ -15,8 +15,10 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,6 +303,69 @@ ranges_that_match_become_marks(void **state)
 			    marks.records[i].start_ns > 0);
 }
 
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+static _Atomic unsigned int system_calls;
+
+long
+__wrap_syscall(long number, ...)
+{
+	va_list arguments;
+	long a, b, c;
+
+	atomic_fetch_add(&system_calls, 1);
+	va_start(arguments, number);
+	a = va_arg(arguments, long);
+	b = va_arg(arguments, long);
+	c = va_arg(arguments, long);
+	va_end(arguments);
+	return __real_syscall(number, a, b, c);
+}
+
+#define THREADS 100 /* more than have ranges of their own */
+
+struct crowd {
+	pthread_barrier_t barrier;
+};
+
+static void *
+push_and_pop(void *argument)
+{
+	struct crowd *crowd = argument;
+
+	nvtxRangePushA("step of many");
+	pthread_barrier_wait(
+		&crowd->barrier); /* all alive, those that found a place and those that did not */
+	nvtxRangePop();
+	nvtxRangeEnd(nvtxRangeStartA("step without nesting"));
+	if (pthread_barrier_wait(&crowd->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+		atomic_store(&system_calls, 0);
+	pthread_barrier_wait(&crowd->barrier);
+	for (unsigned int i = 0; i < 10; i++) {
+		nvtxRangePushA("step of many");
+		nvtxRangePop();
+		nvtxRangeEnd(nvtxRangeStartA("step without nesting"));
+	}
+	pthread_barrier_wait(&crowd->barrier);
+	return NULL;
+}
+
+static void
+threads_make_system_calls_at_their_first_range_only(void **state)
+{
+	struct crowd crowd;
+	pthread_t threads[THREADS];
+
+	(void)state;
+	assert_int_equal(pthread_barrier_init(&crowd.barrier, NULL, THREADS), 0);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, push_and_pop, &crowd), 0);
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&crowd.barrier);
+	assert_int_equal(atomic_load(&system_calls), 0);
+}
+
 static void
 deep_nesting_is_bounded(void **state)
 {
@@ -347,6 +412,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(communicators_come_from_init_calls, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_group_is_held_until_its_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_that_match_become_marks, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			threads_make_system_calls_at_their_first_range_only, setup, teardown),
 		cmocka_unit_test_setup_teardown(deep_nesting_is_bounded, setup, teardown),
 		cmocka_unit_test(patterns),
 	};
