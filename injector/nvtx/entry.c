@@ -19,6 +19,8 @@
 #define CS_EXPORT __attribute__((visibility("default")))
 /* libnccl, and copies of it inside other libraries. */
 #define CS_NCCL_DOMAINS 8U
+/* Other domains that are told apart. */
+#define CS_OTHER_DOMAINS 256U
 
 CS_EXPORT int InitializeInjectionNvtx2(cs_nvtx_get_export_table get_export_table);
 CS_EXPORT int InitializeInjectionNvtxExtension(struct cs_nvtx_extension *extension);
@@ -28,8 +30,11 @@ static _Atomic(const void *) nccl_domains[CS_NCCL_DOMAINS];
 static _Atomic(const void *) group_start_names[CS_NCCL_DOMAINS];
 static _Atomic(const void *) group_end_names[CS_NCCL_DOMAINS];
 
-/* What a domain or string handle of ours points to; only the address counts. */
-static const char handle_nccl_domain, handle_other_domain, handle_group_start, handle_group_end;
+/* What a domain or string handle of ours points to; only the address counts. Ranges nest within a domain
+ * alone, so each has an address of its own; those beyond share the last one. */
+static const char handle_nccl_domain, handle_group_start, handle_group_end;
+static const char other_domains[CS_OTHER_DOMAINS];
+static _Atomic uint32_t other_domain_count;
 /* Ids of start/end ranges when no tool gives them. 0 is no range. */
 static _Atomic uint64_t range_ids = 1;
 
@@ -134,16 +139,28 @@ nccl_enter(const nvtxEventAttributes_t *attributes)
 /* -- core 2
  * ------------------------------------------------------------------------------------------------------- */
 
+static const void *
+other_domain_handle(void)
+{
+	uint32_t number = atomic_load_explicit(&other_domain_count, memory_order_relaxed);
+
+	if (number < CS_OTHER_DOMAINS - 1)
+		number = atomic_fetch_add_explicit(&other_domain_count, 1, memory_order_relaxed);
+	return &other_domains[number < CS_OTHER_DOMAINS ? number : CS_OTHER_DOMAINS - 1];
+}
+
 static nvtxDomainHandle_t
 on_domain_create(const char *name)
 {
 	nvtxDomainHandle_t (*next)(const char *) =
 		NEXT(core2, CS_NVTX_DOMAIN_CREATE_A, nvtxDomainHandle_t(*)(const char *));
 	bool is_nccl = name != NULL && strcmp(name, "NCCL") == 0;
-	const void *handle = is_nccl ? &handle_nccl_domain : &handle_other_domain;
+	const void *handle;
 
 	if (next != NULL)
 		handle = next(name);
+	else
+		handle = is_nccl ? &handle_nccl_domain : other_domain_handle();
 	if (is_nccl)
 		set_add(nccl_domains, handle);
 	return (nvtxDomainHandle_t)(uintptr_t)handle;

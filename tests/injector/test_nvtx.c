@@ -367,6 +367,27 @@ threads_make_system_calls_at_their_first_range_only(void **state)
 }
 
 static void
+ranges_of_two_domains_may_cross(void **state)
+{
+	nvtxDomainHandle_t engine = nvtxDomainCreateA("engine"), sampler = nvtxDomainCreateA("sampler");
+	nvtxEventAttributes_t verify = attributes_of(nvtxDomainRegisterStringA(engine, "verify"), NULL);
+	nvtxEventAttributes_t step =
+		attributes_of(nvtxDomainRegisterStringA(sampler, "step of sampler"), NULL);
+	char names[16][32];
+	struct marks marks;
+
+	(void)state;
+	nvtxDomainRangePushEx(engine, &verify);
+	nvtxDomainRangePushEx(sampler, &step);
+	nvtxDomainRangePop(engine);
+	nvtxDomainRangePop(sampler);
+	marks = read_marks(names);
+	assert_int_equal(marks.count, 2);
+	assert_string_equal(names[0], "verify");
+	assert_string_equal(names[1], "step of sampler");
+}
+
+static void
 deep_nesting_is_bounded(void **state)
 {
 	char names[16][32];
@@ -414,6 +435,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(ranges_that_match_become_marks, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			threads_make_system_calls_at_their_first_range_only, setup, teardown),
+		cmocka_unit_test_setup_teardown(ranges_of_two_domains_may_cross, setup, teardown),
 		cmocka_unit_test_setup_teardown(deep_nesting_is_bounded, setup, teardown),
 		cmocka_unit_test(patterns),
 	};
