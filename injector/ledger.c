@@ -76,10 +76,13 @@ cs_ledger_find(const struct cs_ledger *ledger, uint64_t id, uint64_t *value)
 			const struct cs_pair *bucket = &ledger->slots[(size_t)buckets[which] * BUCKET_SLOTS];
 
 			for (unsigned int i = 0; i < BUCKET_SLOTS; i++) {
+				uint64_t key;
+
 				if (cs_pair_read(&bucket[i], id, value))
 					return true;
-				busy |= atomic_load_explicit(&bucket[i].key, memory_order_relaxed) ==
-					CS_PAIR_BUSY;
+				key = atomic_load_explicit(&bucket[i].key, memory_order_relaxed);
+				/* The id itself: it has been replaced just now, behind the read. */
+				busy |= key == CS_PAIR_BUSY || key == id;
 			}
 		}
 		if (!busy)
