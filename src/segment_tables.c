@@ -14,8 +14,8 @@
 /* An insertion copies at most 1 KiB: a few microseconds. Someone who waits this many pauses (0.1 to 1 ms by
  * processor) waits for a thread that is not running; the host's thread must not wait with it. */
 #define LOCK_SPINS 16384U
-/* Once the lock could not be had so often, its owner is taken for dead (a cancelled thread) and nobody spins
- * for it any more. */
+/* Once the lock could not be had so often in a row, its owner is taken for dead (a cancelled thread) and
+ * nobody spins for it any more, until somebody gets it. */
 #define LOCK_FAILURES_MAX 8U
 
 static inline void
@@ -36,8 +36,11 @@ lock(struct cs_segment_writer *writer)
 
 	for (uint32_t i = 0; i < spins; i++) {
 		if (atomic_load_explicit(&writer->lock, memory_order_relaxed) == 0 &&
-			atomic_exchange_explicit(&writer->lock, 1, memory_order_acquire) == 0)
+			atomic_exchange_explicit(&writer->lock, 1, memory_order_acquire) == 0) {
+			if (failures != 0)
+				atomic_store_explicit(&writer->lock_failures, 0, memory_order_relaxed);
 			return true;
+		}
 		relax();
 	}
 	atomic_fetch_add_explicit(&writer->lock_failures, 1, memory_order_relaxed);

@@ -3,6 +3,7 @@
  * them. */
 #include "collective.h"
 #include "segment_fixture.h"
+#include "segment_writer_private.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -270,6 +271,24 @@ test_names_of_values(void **state)
 	assert_string_equal(cs_link_name(CS_LINK_COUNT), "unknown");
 }
 
+/* A lock that is held for long, several times: each time it is the holder that is late, not dead. */
+static void
+test_lock_that_was_held_is_waited_for_again(void **state)
+{
+	struct tables tables = tables_open(state);
+	struct cs_segment_writer *writer = tables.writer;
+
+	for (unsigned int i = 0; i < 20; i++) {
+		atomic_store(&writer->lock, 1);
+		assert_int_equal(cs_segment_writer_name(writer, "busy"), 0);
+		atomic_store(&writer->lock, 0);
+	}
+	assert_true(atomic_load(&writer->lock_failures) >= 20);
+	assert_int_not_equal(cs_segment_writer_name(writer, "free"), 0);
+	assert_int_equal(atomic_load(&writer->lock_failures), 0);
+	tables_close(&tables);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int
@@ -283,6 +302,7 @@ main(void)
 		TEST(test_gpus),
 		TEST(test_environment),
 		TEST(test_texts),
+		TEST(test_lock_that_was_held_is_waited_for_again),
 		cmocka_unit_test(test_names_of_values),
 	};
 
