@@ -2,6 +2,7 @@
 #include "processes.h"
 
 #include "clock.h"
+#include "leftovers.h"
 #include "log.h"
 #include "rundir.h"
 #include "segment_check.h"
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SWEEP_NS (60 * CS_NS_PER_S)
 
 const char *
 cs_rejection_name(unsigned int rejection)
@@ -327,6 +330,10 @@ cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 		cs_log_warn("Cannot read the run directory path=%s error=\"%s\"",
 			processes->options.directory, strerror(-result));
 	processes->directory_failed = result < 0;
+	if (!processes->options.read_only && now_monotonic_ns - processes->swept_ns >= SWEEP_NS) {
+		processes->swept_ns = now_monotonic_ns;
+		cs_leftovers_remove(processes->options.directory, processes->options.retention_ns);
+	}
 	advance_processes(processes, now_monotonic_ns);
 	advance_rejected(processes, now_monotonic_ns);
 }

@@ -6,7 +6,8 @@
  * for the linger time, for the command line and late readers, and is unlinked; its series stay for the
  * retention time. A segment that cannot be used is counted by reason, logged once, and tried again when the
  * file has changed. One that nobody can use and whose writer is gone is unlinked after the retention time, so
- * that the run directory (memory, as a rule) does not fill up.
+ * that the run directory (memory, as a rule) does not fill up; so is one whose writer died while it made it
+ * (leftovers.h).
  *
  * Bounded: at most CS_PROCESSES_MAX processes and as many unusable files are held.
  *
@@ -62,6 +63,7 @@ struct cs_processes {
 	struct cs_rejected rejected[CS_PROCESSES_MAX];
 	size_t rejected_count;
 	bool directory_failed;   /* said so already */
+	uint64_t swept_ns;       /* CLOCK_MONOTONIC; last look at leftovers */
 	uint64_t alone_since_ns; /* CLOCK_MONOTONIC; since when no writer has been alive; 0: one is */
 };
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #define SYSTEM_PARENT    "/run"
 #define SYSTEM_DIRECTORY SYSTEM_PARENT "/collscope"
+#define TEMPORARY_SUFFIX ".tmp"
 
 static int
 copy_text(const char *text, char *path, size_t path_bytes)
@@ -175,6 +175,27 @@ cs_rundir_format_name(uint32_t pid, uint64_t start_time_ticks, char *name, size_
 		snprintf(name, name_bytes, "%" PRIu32 "-%" PRIu64 CS_SEGMENT_SUFFIX, pid, start_time_ticks);
 
 	return length < 0 || (size_t)length >= name_bytes ? -ENAMETOOLONG : 0;
+}
+
+int
+cs_rundir_format_temporary(
+	uint32_t pid, uint64_t start_time_ticks, unsigned int attempt, char *name, size_t name_bytes)
+{
+	int length = snprintf(name, name_bytes, ".%" PRIu32 "-%" PRIu64 ".%u" TEMPORARY_SUFFIX, pid,
+		start_time_ticks, attempt);
+
+	return length < 0 || (size_t)length >= name_bytes ? -ENAMETOOLONG : 0;
+}
+
+bool
+cs_rundir_is_temporary(const char *file_name)
+{
+	uint64_t value;
+	const char *next = file_name[0] == '.' ? parse_decimal(file_name + 1, INT32_MAX, &value) : NULL;
+
+	next = next && *next == '-' ? parse_decimal(next + 1, UINT64_MAX, &value) : NULL;
+	next = next && *next == '.' ? parse_decimal(next + 1, UINT32_MAX, &value) : NULL;
+	return next && strcmp(next, TEMPORARY_SUFFIX) == 0;
 }
 
 int

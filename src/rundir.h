@@ -7,6 +7,7 @@
 #ifndef CS_RUNDIR_H
 #define CS_RUNDIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,12 @@ int cs_rundir_prepare(const char *configured, char *path, size_t path_bytes);
 /* One segment file name: "<pid>-<ticks>.seg" -> pid, ticks. 0, or -EINVAL when the name is something else. */
 int cs_rundir_parse_name(const char *file_name, uint32_t *pid, uint64_t *start_time_ticks);
 int cs_rundir_format_name(uint32_t pid, uint64_t start_time_ticks, char *name, size_t name_bytes);
+
+/* The name of a segment that is being made, which no reader takes for one: ".<pid>-<ticks>.<attempt>.tmp". 0,
+ * -ENAMETOOLONG. */
+int cs_rundir_format_temporary(
+	uint32_t pid, uint64_t start_time_ticks, unsigned int attempt, char *name, size_t name_bytes);
+bool cs_rundir_is_temporary(const char *file_name);
 
 /* Calls visit(path of the file, its name, context) for every file with a segment's name, in no particular
  * order; stops and returns the first nonzero result. -errno when the directory cannot be read; -ENOENT when

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,9 +305,11 @@ static int
 open_temporary(int directory, uint32_t pid, uint64_t ticks, char *name, size_t name_bytes)
 {
 	for (unsigned int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
+		int result = cs_rundir_format_temporary(pid, ticks, attempt, name, name_bytes);
 		int fd;
 
-		snprintf(name, name_bytes, ".%" PRIu32 "-%" PRIu64 ".%u.tmp", pid, ticks, attempt);
+		if (result < 0)
+			return result;
 		fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0) {
 			fchmod(fd, 0600); /* whatever the umask is */

@@ -46,6 +46,24 @@ test_names(void **state)
 }
 
 static void
+test_temporary_names(void **state)
+{
+	static const char *const bad[] = {"", ".", ".tmp", "1-2.0.tmp", ".1-2.tmp", ".1-2.0.tm",
+		".1-2.0.tmpx", ".1-2.-1.tmp", ".1-x.0.tmp", ".x-2.0.tmp", ".1-2.seg", ".1-2.0.seg",
+		".2147483648-1.0.tmp", "..1-2.0.tmp"};
+	char name[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(cs_rundir_is_temporary(bad[i]));
+	assert_int_equal(cs_rundir_format_temporary(INT32_MAX, UINT64_MAX, UINT_MAX, name, sizeof(name)), 0);
+	assert_string_equal(name, ".2147483647-18446744073709551615.4294967295.tmp");
+	assert_true(cs_rundir_is_temporary(name));
+	assert_true(cs_rundir_is_temporary(".1-0.0.tmp"));
+	assert_int_equal(cs_rundir_format_temporary(1, 2, 3, name, 10), -ENAMETOOLONG);
+}
+
+static void
 test_resolve(void **state)
 {
 	char path[PATH_MAX], expected[64];
@@ -202,6 +220,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_temporary_names),
 		cmocka_unit_test(test_resolve),
 		cmocka_unit_test(test_fallback),
 		TEST(test_prepare),
