@@ -76,7 +76,7 @@ compare_ns(const void *left, const void *right)
 static uint32_t
 median_of(const uint64_t *intervals, uint64_t hash, uint64_t *median_ns)
 {
-	uint64_t sorted[CS_STEPS_INTERVALS]; /* qsort of 2 KiB needs no heap */
+	uint64_t sorted[CS_STEPS_INTERVALS]; /* of which qsort makes a copy on the heap: the worker may */
 	uint32_t count = 0;
 
 	for (unsigned int i = 0; i < CS_STEPS_INTERVALS; i++)

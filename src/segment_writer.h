@@ -53,8 +53,9 @@ uint64_t cs_segment_writer_mapped_bytes(const struct cs_segment_writer *writer);
 
 /*
  * Appends one record. Lock-free, any number of threads, host-safe, no system call.
- * Returns 0, or -EBUSY when the slot's last writer is still in it (counted in lost[RING_CONTENDED]).
- * Also counts records[type].
+ * Returns 0 (also on an abandoned writer, where nothing is done); -EBUSY when the slot's last writer is still
+ * in it (counted in lost[RING_CONTENDED]); -EINVAL for a type that is none, which takes no slot. Counts
+ * records[type].
  */
 int cs_segment_writer_append(struct cs_segment_writer *writer, const struct cs_record *record);
 
