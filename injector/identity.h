@@ -13,8 +13,6 @@
 
 #include "instance.h"
 
-#define CS_IDENTITY_VALUE_BYTES 128U
-
 void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer);
 
 /* Adds a CUDA device to the GPU table. Index in the segment, or -errno. */

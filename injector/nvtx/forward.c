@@ -41,12 +41,6 @@ cs_nvtx_forward_load(const char *path)
 	return -ENOENT;
 }
 
-bool
-cs_nvtx_forward_active(void)
-{
-	return tool_initialize != NULL || tool_initialize_extension != NULL;
-}
-
 struct table {
 	cs_nvtx_function **entries;
 	unsigned int size;

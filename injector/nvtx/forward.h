@@ -9,7 +9,6 @@
 #include "nvtx_abi.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 /* Start-up: loads the tool. 0, or -ENOENT with one line on stderr. */
 int cs_nvtx_forward_load(const char *path);
@@ -17,7 +16,6 @@ int cs_nvtx_forward_load(const char *path);
 /* Lets the tool attach to a module, before our handlers go in. Nothing without a tool. */
 void cs_nvtx_forward_attach(cs_nvtx_get_export_table get_export_table);
 void cs_nvtx_forward_attach_extension(struct cs_nvtx_extension *extension);
-bool cs_nvtx_forward_active(void);
 
 /* What the tool handles itself, NULL nothing; the same in every module. Cast to the function's type. */
 struct cs_nvtx_next {
