@@ -71,7 +71,8 @@ static void
 stand_aside(struct cs_instance *instance, const char *other)
 {
 	cs_log_warn(
-		"Another tool uses CUPTI in this process%s%s; collective profiling waits until it is gone.",
+		"Another tool uses CUPTI in this process%s%s; collective profiling waits until it is gone "
+		"(docs/coexistence.md).",
 		other[0] ? ": " : "", other);
 	cs_worker_stand_aside(other);
 	cs_context_bring_to_life(instance);

@@ -61,7 +61,9 @@ static void
 yield_to_other(struct cs_worker *w)
 {
 	snprintf(w->reason, sizeof(w->reason),
-		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %u s",
+		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %u s, "
+		"unless "
+		"paused (docs/coexistence.md)",
 		(unsigned int)(CS_COEXIST_STEP_BACK_NS / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
@@ -177,7 +179,8 @@ cs_worker_come_back(struct cs_worker *w)
 {
 	bool back = true;
 
-	if (w->monotonic_ns < w->step_back_until_ns || !cs_instance_enter_cupti())
+	/* Paused: somebody may have asked for that in order to use the other tool for longer. */
+	if (w->schedule.paused || w->monotonic_ns < w->step_back_until_ns || !cs_instance_enter_cupti())
 		return;
 	if (atomic_load(&w->instance->first_context_ns) == 0)
 		back = subscribe_again(w);

@@ -18,8 +18,9 @@ give_up_when_failing(struct cs_worker *w, CUptiResult failure)
 		return;
 	if (w->instance->cupti.get_result_string(failure, &text) != CUPTI_SUCCESS || !text)
 		text = "unknown error";
-	cs_instance_go_dormant(
-		"CUPTI does not trace here (%s); a debugger, MIG or a profiler may forbid it", text);
+	cs_instance_go_dormant("CUPTI does not trace here (%s); a debugger, MIG or a profiler may forbid it "
+			       "(docs/coexistence.md)",
+		text);
 }
 
 void
