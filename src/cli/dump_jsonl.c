@@ -82,6 +82,7 @@ put_step(FILE *stream, const struct cs_target *target, const struct cs_step *ste
 	put_index(&line, "rank", step->rank);
 	cs_json_line_unsigned(&line, "start_ns", step->start_ns);
 	cs_json_line_unsigned(&line, "end_ns", step->end_ns);
+	cs_json_line_unsigned(&line, "duration_ns", step->end_ns - step->start_ns);
 	cs_json_line_unsigned(&line, "step", step->step);
 	cs_json_line_text(&line, "phase", cs_phase_name(step->phase));
 	cs_json_line_text(&line, "phase_rule", cs_phase_rule_name(step->phase_rule));
@@ -131,6 +132,7 @@ put_collective(FILE *stream, const struct cs_target *target, const struct cs_col
 	put_index(&line, "rank", cs_dump_rank(target, c->label));
 	cs_json_line_unsigned(&line, "start_ns", c->start_ns);
 	cs_json_line_unsigned(&line, "end_ns", c->end_ns);
+	cs_json_line_unsigned(&line, "duration_ns", c->end_ns - c->start_ns);
 	put_or_null(&line, "bytes", c->bytes, CS_BYTES_UNKNOWN);
 	cs_json_line_text(&line, "phase", cs_phase_name(c->phase));
 	put_or_null(&line, "step", c->step, 0);
