@@ -237,6 +237,11 @@ print_long_one(FILE *stream, const struct cs_target *target)
 		fprintf(stream, "  %-16s %s", "windows", cs_units_format_duration(status->window_ns, text));
 		fprintf(stream, " every %s\n", cs_units_format_duration(status->period_ns, text));
 	}
+	fprintf(stream, "  %-16s", "traced");
+	for (unsigned int depth = CS_DEPTH_COUNT; depth-- > 0;)
+		fprintf(stream, "%s %s %s", depth + 1 < CS_DEPTH_COUNT ? "," : "", cs_depth_name(depth),
+			cs_units_format_duration(status->trace_ns[depth], text));
+	fputc('\n', stream);
 	fprintf(stream, "  %-16s", "records");
 	print_counts(stream, status->records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
 	fprintf(stream, "\n  %-16s%s", "lost", cs_status_lost(target) ? "" : " 0");
