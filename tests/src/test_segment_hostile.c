@@ -387,6 +387,33 @@ test_lengths(void **state)
 	image_free(&image);
 }
 
+/* The last section a page too far, or a page too long: it overlaps nothing, and there is nothing. */
+static void
+test_beyond_the_end(void **state)
+{
+	static const size_t fields[] = {
+		offsetof(struct cs_section, offset_bytes), offsetof(struct cs_section, length_bytes)};
+	const struct cs_segment_header *header;
+	struct image image;
+
+	image_make(*state, &image);
+	header = (const struct cs_segment_header *)(const void *)image.bytes;
+	write_file(image.path, image.bytes, image.length);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		size_t at = offsetof(struct cs_segment_header, sections[0]) +
+			    (header->section_count - 1) * sizeof(struct cs_section) + fields[i];
+		uint64_t more;
+
+		memcpy(&more, image.bytes + at, sizeof(more));
+		more += CS_SEGMENT_PAGE_BYTES;
+		patch_file(image.path, at, &more, sizeof(more));
+		assert_false(try_file(image.path));
+		patch_file(image.path, at, image.bytes + at, sizeof(more));
+	}
+	assert_true(try_file(image.path));
+	image_free(&image);
+}
+
 /* Two sections in one place: each alone is as it should be. */
 static void
 test_overlaps(void **state)
@@ -476,6 +503,7 @@ main(void)
 		TEST(test_random_flips),
 		TEST(test_random_files),
 		TEST(test_lengths),
+		TEST(test_beyond_the_end),
 		TEST(test_overlaps),
 		TEST(test_other_files),
 		TEST(test_newer_minor),
