@@ -182,6 +182,12 @@ test_contended(void **state)
 	assert_int_equal(pair->records[4].start_ns, SLOTS + 5);
 	/* Counted by the writer, so not once more by the reader. */
 	check_losses(pair, 0, 0, 0);
+	/* One drop explains one gap: the next is a hole. */
+	atomic_fetch_add(&((struct cs_ring_head *)fixture_section(&pair->raw, CS_SECTION_RING))->head, 1);
+	append(pair, SLOTS + 5 + SLOTS / 4 + 1, SLOTS / 4);
+	take(pair);
+	assert_int_equal(pair->count, SLOTS / 4);
+	check_losses(pair, 0, 1, 0);
 	pair_close(pair);
 }
 
