@@ -132,6 +132,11 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 			unit->phase_before = lane->upcoming_phase;
 		lane->upcoming_phase = CS_PHASE_UNKNOWN;
 		register_launch(lane, unit);
+		if (record->start_ns >= lane->begun_ns) {
+			lane->begun_ns = record->start_ns;
+			lane->begun_graph_id = record->graph_id;
+			lane->begun_correlation_id = record->correlation_id;
+		}
 	}
 	lane->last_launch = unit;
 	if (record->end_ns > unit->step.end_ns)

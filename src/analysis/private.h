@@ -173,6 +173,8 @@ struct cs_lane {
 	/* Where it stands (stall.c). */
 	uint64_t last_end_ns; /* of the collective that ended last */
 	uint32_t last_label_id, last_graph_id, last_correlation_id, last_ordinal;
+	uint64_t begun_ns; /* first record of the graph launch that began last */
+	uint32_t begun_graph_id, begun_correlation_id;
 };
 
 struct cs_source {

@@ -24,21 +24,31 @@ was_watched(const struct cs_windows *windows, uint64_t since_ns, uint64_t thresh
 	return span.end_ns >= since_ns + PAUSE_NS && windows->newest_end_ns >= since_ns + threshold_ns;
 }
 
-/* A launch of which fewer collectives have ended than the graph has. */
+/* A launch of which fewer collectives have ended than the graph has: all from `ordinal` on are missing. */
+static bool
+note_cut(struct cs_lane *lane, uint32_t graph_id, uint32_t correlation_id, uint32_t ordinal,
+	struct cs_stall *stall)
+{
+	const struct cs_graph *graph = cs_graphs_find(lane->graphs, graph_id);
+
+	if (!graph || ordinal >= graph->collectives)
+		return false;
+	stall->since_ns = lane->busy_until_ns;
+	stall->graph_id = graph_id;
+	stall->correlation_id = correlation_id;
+	stall->ordinal = ordinal;
+	if (ordinal < graph->label_count)
+		stall->label_id = graph->labels[ordinal];
+	return true;
+}
+
 static bool
 find_cut_launch(struct cs_lane *lane, struct cs_stall *stall)
 {
-	const struct cs_graph *graph = cs_graphs_find(lane->graphs, lane->last_graph_id);
-
-	if (!graph || lane->last_ordinal + 1 >= graph->collectives)
-		return false;
-	stall->since_ns = lane->busy_until_ns;
-	stall->graph_id = lane->last_graph_id;
-	stall->correlation_id = lane->last_correlation_id;
-	stall->ordinal = lane->last_ordinal + 1;
-	if (stall->ordinal < graph->label_count)
-		stall->label_id = graph->labels[stall->ordinal];
-	return true;
+	/* Begun after the last collective: none of its own has ended. */
+	if (lane->begun_correlation_id != lane->last_correlation_id && lane->begun_ns >= lane->last_end_ns)
+		return note_cut(lane, lane->begun_graph_id, lane->begun_correlation_id, 0, stall);
+	return note_cut(lane, lane->last_graph_id, lane->last_correlation_id, lane->last_ordinal + 1, stall);
 }
 
 /* A launch call whose work has not begun. Only of graphs known to have collectives, or of a collective:

@@ -207,6 +207,40 @@ test_launch_never_begins(void **state)
 	scene_close(&scene);
 }
 
+/* All have done the compute before the first collective of a launch, and nothing ends after that. */
+static void
+test_hang_in_the_first_collective(void **state)
+{
+	struct scene scene;
+	struct seen seen;
+	uint32_t label = open_scene(&scene);
+	uint64_t at_ns = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < RANKS; i++)
+		at_ns = scene_graph(&scene, i, 22, label, TARGET, 0, 60 * US, 40 * US) + MS;
+	for (unsigned int i = 0; i < RANKS; i++)
+		scene_put(&scene, i,
+			(struct cs_record){.type = CS_RECORD_BUSY,
+				.klass = CS_BUSY_COMPUTE,
+				.flags = CS_RECORD_IN_GRAPH,
+				.start_ns = at_ns,
+				.end_ns = at_ns + 60 * US,
+				.correlation_id = 4000,
+				.graph_id = 22,
+				.stream_id = 7});
+	scene_advance(&scene, 15000 * MS);
+	assert_int_equal(list(&scene, 15000 * MS, &seen), RANKS);
+	for (unsigned int i = 0; i < RANKS; i++) {
+		assert_int_equal(seen.stalls[i].ordinal, 0);
+		assert_int_equal(seen.stalls[i].correlation_id, 4000);
+		assert_int_equal(seen.stalls[i].label_id, label);
+		assert_int_equal(seen.stalls[i].since_ns, SCENE_EPOCH_NS + at_ns + 60 * US);
+		assert_false(seen.stalls[i].behind);
+	}
+	scene_close(&scene);
+}
+
 /* Launch calls of which nothing need ever be seen: an empty graph; a collective whose record was lost. */
 static void
 test_launches_without_a_trace(void **state)
@@ -248,6 +282,7 @@ main(void)
 		cmocka_unit_test(test_window_edge),
 		cmocka_unit_test(test_sampled),
 		cmocka_unit_test(test_launch_never_begins),
+		cmocka_unit_test(test_hang_in_the_first_collective),
 		cmocka_unit_test(test_launches_without_a_trace),
 	};
 
