@@ -379,9 +379,13 @@ take_stall(void *context, const struct cs_stall *stall)
 {
 	struct stalls *stalls = context;
 	struct cs_traced *traced = find(stalls->ingest, stall->source);
-	struct cs_sample *sample = traced ? cs_snapshot_add(stalls->snapshot, CS_FAMILY_STALLED) : NULL;
+	struct cs_sample *sample;
 	int16_t gpu;
 
+	/* The work of a process that has ended was cut, not stalled. */
+	if (!traced || traced->stage != CS_TRACED_LIVE)
+		return;
+	sample = cs_snapshot_add(stalls->snapshot, CS_FAMILY_STALLED);
 	if (!sample)
 		return;
 	gpu = cs_feed_gpu(traced->dictionary, stall->gpu);
