@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: a node with a run directory of its own, its ranks, its exporter, its command line."""
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -143,6 +144,9 @@ class Node:
                 sums[tuple(labels[key] for key in keys)] += one[field]
         return sums
 
+    def exporter_log(self):
+        return (pathlib.Path(self.temporary.name) / "exporter.log").read_text(encoding="utf-8")
+
     def errors(self):
         return [(self.output / f"rank-{rank['rank']}.err").read_text() for rank in self.truth["ranks"]]
 
@@ -172,3 +176,23 @@ class NodeTest(unittest.TestCase):
                 return metrics
             time.sleep(0.2)
         raise AssertionError(f"{total(metrics, name):.0f} of {count} collectives in /metrics")
+
+
+class LongTest(NodeTest):
+    """Takes long by the clock and little of the machine: prepare() runs beside the tests of other classes when begin() is
+    called early (in setUpModule), else when the class's turn comes."""
+    preparing = None
+
+    @classmethod
+    def begin(cls):
+        cls.node = Node()
+        unittest.addModuleCleanup(cls.node.close)
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        unittest.addModuleCleanup(pool.shutdown)
+        cls.preparing = pool.submit(cls.prepare)
+
+    @classmethod
+    def setUpClass(cls):
+        if not cls.preparing:
+            cls.begin()
+        cls.preparing.result()

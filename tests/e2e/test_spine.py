@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole path on the fake driver: what the ranks did (their own truth), what /metrics and the command say of it."""
 import collections
-import threading
+import concurrent.futures
+import json
+import re
 import time
 import unittest
 
-from node import NodeTest, by, size_label, total, wait_for
+from node import LongTest, NodeTest, by, size_label, total, wait_for
 
 KEYS = ("gpu", "rank", "op", "impl", "size")
 DURATION = "collscope_collective_duration_seconds"
@@ -142,6 +144,34 @@ class NvtxOnly(NodeTest):
                          {(43008, "nvtx", "sum"), (14336, "nvtx", "sum")})
 
 
+class TensorrtLlm(Counted, NodeTest):
+    """Target and drafts in one graph: each launch is two steps."""
+    SIZES = {"43008": "verify", "32768": "verify", "14336": "draft", "8192": "draft"}
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("trtllm", flags=("--linger", "1"))
+        cls.node.start_exporter()
+        cls.metrics = cls.scrape_when_counted()
+
+    def test_phases_are_right_or_unknown(self):
+        """By position in the graph; the truth knows the graph alone. Unknown before it has come eight times."""
+        found = by(self.metrics, DURATION + "_count", "size", "phase")
+        phases = {size_label(int(size)): phase for size, phase in self.SIZES.items()}
+        self.assertLessEqual({phase for _, phase in found}, {"verify", "draft", "unknown"})
+        for (size, phase), _ in found.items():
+            self.assertIn(phase, (phases[size], "unknown"), size)
+        known = sum(value for (_, phase), value in found.items() if phase != "unknown")
+        self.assertGreaterEqual(known, 0.8 * sum(found.values()))
+
+    def test_two_steps_a_launch(self):
+        counts = collections.Counter((line["phase"], line["collectives"]) for line in self.node.dump("step")
+                                     if line["phase"] != "unknown")
+        self.assertEqual(set(counts), {("verify", 81), ("draft", 9)})
+        self.assertLessEqual(abs(counts[("verify", 81)] - counts[("draft", 9)]), 2)
+        self.assertGreater(counts[("draft", 9)], 150)
+
+
 class LateRank(NodeTest):
     """Rank 3 of 4 comes 80 us late to every collective, GPUs' clocks are up to 50 us apart."""
 
@@ -205,38 +235,132 @@ class VllmV2(Counted, NodeTest):
         cls.metrics = cls.scrape_when_counted()
 
 
-class Hang(NodeTest):
-    """A rank that hangs before collective 57 of the verify graph, the others inside it: said within a short while."""
+class Still(LongTest):
+    """Plays a scenario beside a running exporter and keeps what the command, /metrics and the exporter's log say of ranks that
+    stand still."""
+
+    @classmethod
+    def look(cls):
+        cls.status = json.loads(cls.node.collscope("status", "--json"))
+        cls.gauges = (cls.node.scrape() or {}).get("collscope_stalled_collective_seconds", [])
+        cls.log = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in cls.node.exporter_log().splitlines()
+                   if "A rank stands still" in line]
+
+    @classmethod
+    def all_say(cls, count):
+        cls.look()
+        return len(cls.status["stalls"]) == len(cls.gauges) == len(cls.log) == count
+
+    @classmethod
+    def play_until(cls, done, what, *words):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            playing = pool.submit(cls.node.play, *words, flags=cls.FLAGS)
+            cls.node.start_exporter()
+            wait_for(lambda: len(list(cls.node.directory.glob("*.seg"))) == 4, "four traced processes")
+            wait_for(done, what)
+            playing.result()
+
+    def check_rank(self, stall, behind, ordinal):
+        """One rank's stall in the status, and the same in the log."""
+        pid = self.node.truth["ranks"][stall["rank"]]["pid"]
+        self.assertEqual((stall["pid"], stall["gpu"]), (pid, stall["rank"]))
+        self.assertEqual((stall["ordinal"], stall["op"], stall["impl"], stall["bytes"], stall["behind"]),
+                         (ordinal, "all_reduce", "nccl", 43008, behind))
+        self.assertGreaterEqual(stall["for_ns"], 10_000_000_000)
+        line = [line for line in self.log if line["pid"] == str(pid)][0]
+        self.assertEqual({key: line[key] for key in ("rank", "collective", "op", "impl", "bytes", "others_wait_for_it")},
+                         {"rank": str(stall["rank"]), "collective": str(ordinal), "op": "all_reduce", "impl": "nccl",
+                          "bytes": "43008", "others_wait_for_it": "yes" if behind else "no"})
+        self.assertGreaterEqual(int(line["seconds"]), 10)
+
+
+class Hang(Still):
+    """Rank 2 of 4 hangs before collective 57 of the verify graph, the others inside it."""
+    FLAGS = ("--linger", "25")
 
     @classmethod
     def prepare(cls):
-        cls.node.start_exporter()
-        cls.thread = threading.Thread(target=cls.node.play, args=("hang",), kwargs={"flags": ("--linger", "25")})
-        cls.thread.start()
-        cls.addClassCleanup(cls.thread.join)
+        cls.play_until(lambda: cls.all_say(4), "all four ranks are said to stand still", "hang")
 
-    def test_stall_is_said(self):
-        stalled = wait_for(lambda: [labels for labels, value in (self.node.scrape() or {}).get(
-            "collscope_stalled_collective_seconds", []) if value >= 10], "a stalled collective in /metrics")
-        self.assertEqual({(labels["op"], labels["impl"]) for labels in stalled}, {("all_reduce", "nccl")})
+    def test_the_collective_and_who_is_behind(self):
+        self.assertEqual(sorted(stall["rank"] for stall in self.status["stalls"]), [0, 1, 2, 3])
+        for stall in self.status["stalls"]:
+            self.check_rank(stall, stall["rank"] == 2, 57)
+
+    def test_metrics(self):
+        self.assertEqual(sorted(labels["rank"] for labels, _ in self.gauges), ["0", "1", "2", "3"])
+        for labels, value in self.gauges:
+            self.assertEqual((labels["gpu"], labels["op"], labels["impl"]), (labels["rank"], "all_reduce", "nccl"))
+            self.assertGreaterEqual(value, 10)
+
+    def test_said_once(self):
+        self.assertEqual(len(self.log), 4)
 
 
-class Demand(NodeTest):
+class Idle(Still):
+    """The same server without the hang, which then has nothing to do for longer than it takes to call a rank stalled."""
+    FLAGS = ("--steps", "60", "--linger", "20")
+
+    @classmethod
+    def prepare(cls):
+        cls.seen = []
+        begin = time.monotonic()
+
+        def idle_long_enough():
+            cls.look()
+            cls.seen += cls.status["stalls"] + cls.gauges + cls.log
+            return time.monotonic() - begin > 17
+        cls.play_until(idle_long_enough, "time passes", "hang")
+
+    def test_nothing_is_said(self):
+        ended = max(line["end_ns"] for line in self.node.dump("collective"))
+        self.assertGreater(time.time_ns() - ended, 12_000_000_000)
+        self.assertEqual(self.seen, [])
+
+
+class Died(Still):
+    """Rank 1 of 4 is killed between two steps: the others wait in the next one's first collective, and none is behind."""
+    FLAGS = ("--linger", "25")
+
+    @classmethod
+    def prepare(cls):
+        cls.play_until(lambda: cls.all_say(3), "the ranks that are left are said to stand still", "died")
+
+    def test_the_living_wait(self):
+        self.assertEqual(sorted(stall["rank"] for stall in self.status["stalls"]), [0, 2, 3])
+        for stall in self.status["stalls"]:
+            self.check_rank(stall, False, 0)
+
+    def test_the_dead_is_no_stall(self):
+        self.assertEqual(sorted(labels["rank"] for labels, _ in self.gauges), ["0", "2", "3"])
+        dead = self.node.truth["ranks"][1]
+        self.assertEqual(dead["exit"], -9)
+        alive = {process["pid"]: process["alive"] for process in self.status["processes"]}
+        self.assertEqual(alive, {rank["pid"]: rank["rank"] != 1 for rank in self.node.truth["ranks"]})
+
+    def test_what_it_did_is_counted(self):
+        lines = [line for line in self.node.dump("collective") if line["pid"] == self.node.truth["ranks"][1]["pid"]]
+        self.assertEqual({(line["bytes"], line["impl"], line["op"]) for line in lines}, {(43008, "nccl", "all_reduce")})
+        # All but what had not been flushed when it died: 0.1 s.
+        self.assertGreaterEqual(len(lines), 122 * 50)
+        self.assertLessEqual(len(lines), 122 * 60)
+
+
+class Demand(LongTest):
     """Labels are learnt at capture, then CUPTI is finalized; asked for, a window still finds every label, and the process
     lives on (a finalize after that would kill it at its next graph launch)."""
 
     @classmethod
     def prepare(cls):
-        cls.thread = threading.Thread(target=cls.node.play, args=("small",),
-                                      kwargs={"mode": "demand", "flags": ("--seconds", "45", "--linger", "1")})
-        cls.thread.start()
-        cls.addClassCleanup(cls.thread.join)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            playing = pool.submit(cls.node.play, "small", mode="demand", flags=("--seconds", "45", "--linger", "1"))
+            time.sleep(35)
+            cls.before = cls.node.dump("collective")
+            cls.node.collscope("trace", "--seconds", "2", "--all", "--wait")
+            playing.result()
 
     def test_window_after_finalize(self):
-        time.sleep(35)
-        self.assertEqual(self.node.dump("collective"), [])
-        self.node.collscope("trace", "--seconds", "2", "--all", "--wait")
-        self.thread.join()
+        self.assertEqual(self.before, [])
         self.assertEqual([rank["exit"] for rank in self.node.truth["ranks"]], [0, 0])
         lines = self.node.dump("collective")
         self.assertEqual({line["rank"] for line in lines}, {0, 1})
@@ -282,6 +406,15 @@ class Founding(Counted, NodeTest):
         self.assertAlmostEqual(exposed / steps, expected, delta=expected * 0.01)
         self.assertGreater(expected, 0.025)
 
+    def test_phases_by_sglangs_markers(self):
+        """build_tree ends a draft and begins a verify, the verify kernel begins a draft-extend."""
+        rules = collections.Counter((line["phase"], line["phase_rule"], line["collectives"])
+                                    for line in self.node.dump("step"))
+        marked = {key[::2] for key in rules if key[1] == "marker"}
+        self.assertEqual(marked, {("draft", 4), ("verify", 122), ("draft_extend", 2)})
+        # The first step of each rank may have no marker before it.
+        self.assertGreaterEqual(sum(n for key, n in rules.items() if key[1] == "marker"), 0.9 * sum(rules.values()))
+
     def test_collectives_of_a_step(self):
         found = total(self.metrics, "collscope_step_collectives_sum", phase="verify")
         steps = total(self.metrics, "collscope_step_collectives_count", phase="verify")
@@ -303,6 +436,26 @@ class FoundingCustom(Counted, NodeTest):
                 max(1, total(self.metrics, name + "_count", **{"with": with_})) for with_ in ("none", "copy")}
         self.assertGreater(mean["copy"], 340e-6)
         self.assertLess(mean["none"], 40e-6)
+
+
+LONG = (Hang, Idle, Died, Demand)
+
+
+def load_tests(loader, tests, _pattern):
+    """All tests: the long ones begin first and are looked at last."""
+    last = [loader.loadTestsFromTestCase(case) for case in LONG]
+    first = [suite for suite in tests if not isinstance(next(iter(suite), None), LONG)]
+    global begin_early
+    begin_early = True
+    return unittest.TestSuite(first + last)
+
+
+begin_early = False
+
+
+def setUpModule():
+    for case in LONG if begin_early else ():
+        case.begin()
 
 
 if __name__ == "__main__":
