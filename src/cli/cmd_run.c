@@ -209,6 +209,10 @@ start_exporter(const char *library)
 		cs_log_warn(
 			"Cannot start the exporter, so there will be no metrics: path=\"%s\" error=\"%s\"",
 			settings.exporter_path, strerror(-result));
+	else if (!cs_exporter_wait(directory))
+		cs_log_warn(
+			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
+			directory);
 }
 
 static int

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* exporter/lock.h has the contract of the file. */
@@ -29,6 +31,30 @@ cs_exporter_is_running(const char *directory)
 	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 	close(fd);
 	return held;
+}
+
+/* The holder writes its address into the file once it listens. */
+static bool
+is_serving(const char *directory)
+{
+	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1];
+	struct stat info;
+
+	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
+	return cs_exporter_is_running(directory) && stat(path, &info) == 0 && info.st_size > 0;
+}
+
+bool
+cs_exporter_wait(const char *directory)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+
+	for (unsigned int turn = 0; turn < 50; turn++) {
+		if (is_serving(directory))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
 }
 
 static int

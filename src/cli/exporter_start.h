@@ -17,4 +17,7 @@ bool cs_exporter_is_running(const char *directory);
 /* 0 once the program has been executed; -errno when it could not be. The environment is handed on. */
 int cs_exporter_start(const char *program, const char *directory);
 
+/* Waits, half a second at most, until an exporter holds the lock and has said in it where it listens. */
+bool cs_exporter_wait(const char *directory);
+
 #endif

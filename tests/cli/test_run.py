@@ -160,7 +160,9 @@ class Run(cli.Test):
         done = self.run_program("sh", "-c", "exit 5", options=["--mode", "demand"], status=5, close_fds=False)
         os.close(writer)
         os.close(reader)
-        self.assertEqual(done.stderr, "")
+        # The script never serves: that is said, and stops nothing.
+        self.assertEqual(done.stderr, "collscope: warn: The exporter is not up yet; if there are no metrics, "
+                         f'"{self.dir}/exporter.log" says why\n')
         self.assertTrue(wait_for(started))
         with open(started, encoding="ascii") as file:
             self.assertEqual(file.readline().split(), ["--collscope.auto", "demand"])
