@@ -11,7 +11,9 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,6 +276,21 @@ handle(void *context, struct MHD_Connection *connection, const char *url, const 
 	return send_answer(connection, &answer);
 }
 
+/* What clients make the library say. It tells of every request that breaks off, at any length: into our log
+ * only where somebody looks for it, since that may lie in the run directory, which is memory. */
+__attribute__((format(printf, 2, 0))) static void
+log_library(void *context, const char *format, va_list arguments)
+{
+	char text[256];
+
+	(void)context;
+	if (!cs_log_enabled(CS_LOG_DEBUG))
+		return;
+	vsnprintf(text, sizeof(text), format, arguments);
+	text[strcspn(text, "\n")] = '\0';
+	cs_log_debug("The HTTP library says message=\"%s\"", text);
+}
+
 /* -- life ------------------------------------------------------------------------------------------------ */
 
 int
@@ -290,11 +307,12 @@ cs_http_start(const struct cs_http_options *options, struct cs_ingest *ingest, s
 	for (size_t i = 0; i < listener_count && i < sizeof(made->daemons) / sizeof(made->daemons[0]); i++) {
 		/* ITC: without it a thread that has just taken connections may miss that it has to end, and
 		 * sleeps for as long as they may idle. */
-		struct MHD_Daemon *daemon = MHD_start_daemon(
-			MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle,
-			made, MHD_OPTION_LISTEN_SOCKET, listeners[i].fd, MHD_OPTION_THREAD_POOL_SIZE,
-			THREADS_PER_ADDRESS, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-			MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
+		struct MHD_Daemon *daemon =
+			MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0,
+				NULL, NULL, handle, made, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+				MHD_OPTION_LISTEN_SOCKET, listeners[i].fd, MHD_OPTION_THREAD_POOL_SIZE,
+				THREADS_PER_ADDRESS, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
 
 		if (!daemon) {
 			cs_http_stop(made);

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +21,7 @@ split(const char *text, char host[CS_ADDRESS_BYTES], char port[8])
 	size_t host_length;
 
 	if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
-		strspn(colon + 1, "0123456789") != strlen(colon + 1))
+		strspn(colon + 1, "0123456789") != strlen(colon + 1) || atoi(colon + 1) > UINT16_MAX)
 		return -EINVAL;
 	host_length = (size_t)(colon - text);
 	if (host_length >= 2 && text[0] == '[' && colon[-1] == ']') {

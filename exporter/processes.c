@@ -143,7 +143,7 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	}
 	rejected->device = file->st_dev;
 	rejected->inode = file->st_ino;
-	rejected->changed = file->st_mtim;
+	rejected->changed = file->st_ctim; /* rights too */
 	rejected->reason = reason;
 	rejected->in_directory = true;
 	/* A segment that is being filled is no news. */
@@ -152,13 +152,21 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 			sentence);
 }
 
+/* Whether the reason lies in the file. The others pass with time: a writer that is at work, a lack of
+ * descriptors or memory. */
+static bool
+is_lasting(enum cs_rejection reason)
+{
+	return reason == CS_REJECTION_VERSION || reason == CS_REJECTION_CORRUPT ||
+	       reason == CS_REJECTION_PERMISSION;
+}
+
 static bool
 is_unchanged(const struct cs_rejected *rejected, const struct stat *file)
 {
 	return rejected && rejected->inode == file->st_ino && rejected->device == file->st_dev &&
-	       rejected->changed.tv_sec == file->st_mtim.tv_sec &&
-	       rejected->changed.tv_nsec == file->st_mtim.tv_nsec &&
-	       rejected->reason != CS_REJECTION_INCOMPLETE && rejected->reason != CS_REJECTION_LIMIT;
+	       rejected->changed.tv_sec == file->st_ctim.tv_sec &&
+	       rejected->changed.tv_nsec == file->st_ctim.tv_nsec && is_lasting(rejected->reason);
 }
 
 static void

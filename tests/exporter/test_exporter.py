@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -402,9 +403,10 @@ class Http(Case):
         code, text = self.fails("--collscope.dir=relative", "--web.listen-address=127.0.0.1:0")
         self.assertEqual(code, 1)
         self.assertIn("absolute", text)
-        code, text = self.fails(f"--collscope.dir={self.directory}", "--web.listen-address=nonsense")
-        self.assertEqual(code, 1)
-        self.assertIn("HOST:PORT", text)
+        for address in ("nonsense", "127.0.0.1:65536", "127.0.0.1:99999"):
+            code, text = self.fails(f"--collscope.dir={self.directory}", f"--web.listen-address={address}")
+            self.assertEqual(code, 1)
+            self.assertIn("HOST:PORT", text)
 
     def test_second_instance(self):
         server = self.exporter()
@@ -658,6 +660,35 @@ class Prometheus(Case):
 
 
 class Hostile(Case):
+    def test_lack_of_descriptors_passes(self):
+        server = self.exporter()
+        numbers = pathlib.Path(f"/proc/{server.process.pid}/fd")
+        wait_for(lambda: len(list(numbers.iterdir())) > 8)
+        limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        highest = max(int(fd.name) for fd in numbers.iterdir())
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (highest + 2, limits[1]))  # one, to read the directory
+        self.writer()
+        wait_for(lambda: "A segment cannot be used" in server.output())
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="live") == 1)
+        self.assertEqual(pick(server.samples(), "exporter_segments_rejected"), 0)
+        self.assertEqual(server.stop()[0], 0)
+
+    def test_log_is_its_own(self):
+        """A client cannot write into the log, which may be in memory, nor make it grow."""
+        server = self.exporter()
+        for _ in range(50):
+            with socket.create_connection(server.address) as client:
+                client.sendall(b"GET /met")
+            with socket.create_connection(server.address) as client:
+                client.sendall(b"\x1b[2J nonsense\r\n\r\n")
+                client.recv(1000)
+        self.assertEqual(server.get("/-/ready")[0], 200)
+        code, log = server.stop()
+        self.assertEqual(code, 0)
+        self.assertLess(len(log.splitlines()), 10, log)
+        self.assertTrue(all(line.startswith("time=") for line in log.splitlines()), log)
+
     def test_damaged_files(self):
         """300 damaged copies of a segment, a link, a pipe, an empty file, and one that shrinks while it is read; the good one is served."""
         good, label = self.rank(0, 1)
