@@ -5,6 +5,7 @@
 #include "delivery.h"
 #include "labels.h"
 #include "log.h"
+#include "release.h"
 #include "rundir.h"
 #include "subscription.h"
 #include "worker.h"
@@ -87,9 +88,20 @@ cs_context_bring_to_life(struct cs_instance *instance)
 	if (!alive && cs_instance_active()) {
 		alive = true;
 		result = create(instance);
+		if (result < 0)
+			cs_release_elsewhere(instance);
 	}
 	pthread_mutex_unlock(&life_lock);
 	return result;
+}
+
+void
+cs_context_hold_life(bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&life_lock);
+	else
+		pthread_mutex_unlock(&life_lock);
 }
 
 static void

@@ -17,4 +17,7 @@ int cs_context_bring_to_life(struct cs_instance *instance);
 /* The next device whose context came up since the last call. Worker. */
 bool cs_context_take_device(uint32_t *device, uint32_t *context_id);
 
+/* Around fork: no segment is being made meanwhile, so the child finds the one that it must let go of. */
+void cs_context_hold_life(bool hold);
+
 #endif

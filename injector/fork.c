@@ -4,7 +4,20 @@
  * returns), and the segment is the parent's. So the child forgets the segment and never calls CUPTI again. A
  * child that then executes another program starts anew from its environment.
  */
+#include "context.h"
 #include "instance.h"
+
+static void
+before_fork(void)
+{
+	cs_context_hold_life(true);
+}
+
+static void
+after_fork(void)
+{
+	cs_context_hold_life(false);
+}
 
 static void
 forget_in_child(void)
@@ -16,10 +29,11 @@ forget_in_child(void)
 	atomic_store(&instance->writer, NULL);
 	if (writer)
 		cs_segment_writer_abandon(writer);
+	cs_context_hold_life(false);
 }
 
 void
 cs_fork_register(void)
 {
-	pthread_atfork(NULL, NULL, forget_in_child);
+	pthread_atfork(before_fork, after_fork, forget_in_child);
 }

@@ -170,44 +170,57 @@ fill_versions(const struct cs_instance *instance, struct cs_segment_writer *writ
 	cs_nvml_close(nvml);
 }
 
-/* The environment as it was at exec: /proc's copy, since the host may be changing its own right now. */
+/* What is published, copied at start-up: later the host may be changing its environment, and /proc's copy of
+ * it is overwritten by programs that set their title (vLLM's workers do). */
+static struct {
+	struct cs_environment entries[CS_ENVIRONMENT_MAX];
+	uint32_t count;
+	char pod_namespace[64], pod_name[64];
+} kept;
+
+static void
+keep_variable(const char *name, const char *value)
+{
+	struct cs_environment *entry = &kept.entries[kept.count];
+
+	if (kept.count == CS_ENVIRONMENT_MAX || !cs_identity_environment_allowed(name, value))
+		return;
+	snprintf(entry->name, sizeof(entry->name), "%.63s", name);
+	snprintf(entry->value, sizeof(entry->value), "%.127s", value);
+	kept.count++;
+}
+
+void
+cs_identity_keep_environment(char *const *envp)
+{
+	for (; envp && *envp; envp++) {
+		const char *equals = strchr(*envp, '=');
+		char name[sizeof(kept.entries[0].name)];
+
+		if (!equals || (size_t)(equals - *envp) >= sizeof(name))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(equals - *envp), *envp);
+		if (strcmp(name, "POD_NAMESPACE") == 0)
+			snprintf(kept.pod_namespace, sizeof(kept.pod_namespace), "%.63s", equals + 1);
+		else if (strcmp(name, "POD_NAME") == 0)
+			snprintf(kept.pod_name, sizeof(kept.pod_name), "%.63s", equals + 1);
+		else
+			keep_variable(name, equals + 1);
+	}
+}
+
 static void
 fill_environment(struct cs_segment_writer *writer)
 {
-	enum { WORDS_BYTES = 256 * 1024 };
-	char *words = malloc(WORDS_BYTES);
-	char pod[128], pod_namespace[64] = "", pod_name[64] = "";
-	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
-	size_t used = 0;
-	ssize_t got;
+	char pod[sizeof(kept.pod_namespace) + sizeof(kept.pod_name) + 1];
 
-	if (!words || fd < 0)
-		goto out;
-	while (used < WORDS_BYTES - 1 && (got = read(fd, words + used, WORDS_BYTES - 1 - used)) > 0)
-		used += (size_t)got;
-	words[used] = '\0';
-	for (size_t at = 0; at < used; at += strlen(words + at) + 1) {
-		char *equals = strchr(words + at, '=');
-
-		if (!equals)
-			continue;
-		*equals = '\0';
-		if (strcmp(words + at, "POD_NAMESPACE") == 0)
-			snprintf(pod_namespace, sizeof(pod_namespace), "%.63s", equals + 1);
-		else if (strcmp(words + at, "POD_NAME") == 0)
-			snprintf(pod_name, sizeof(pod_name), "%.63s", equals + 1);
-		else if (cs_identity_environment_allowed(words + at, equals + 1))
-			cs_segment_writer_environment(writer, words + at, equals + 1);
-		*equals = '=';
-	}
-	if (pod_name[0]) {
-		snprintf(pod, sizeof(pod), "%s%s%s", pod_namespace, pod_namespace[0] ? "/" : "", pod_name);
-		cs_segment_writer_text(writer, CS_TEXT_POD, pod);
-	}
-out:
-	if (fd >= 0)
-		close(fd);
-	free(words);
+	for (uint32_t i = 0; i < kept.count; i++)
+		cs_segment_writer_environment(writer, kept.entries[i].name, kept.entries[i].value);
+	if (!kept.pod_name[0])
+		return;
+	snprintf(pod, sizeof(pod), "%s%s%s", kept.pod_namespace, kept.pod_namespace[0] ? "/" : "",
+		kept.pod_name);
+	cs_segment_writer_text(writer, CS_TEXT_POD, pod);
 }
 
 void

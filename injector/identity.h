@@ -6,12 +6,15 @@
  * Nothing secret goes into a segment: of the command line only the program and the script or module; of the
  * environment only allow-listed names, and none whose name or value looks like a credential.
  *
- * Worker; reads /proc and loads NVML. The filters are pure.
+ * Worker, unless said otherwise; reads /proc and loads NVML. The filters are pure.
  */
 #ifndef CS_IDENTITY_H
 #define CS_IDENTITY_H
 
 #include "instance.h"
+
+/* Start-up, before anybody sets variables of ours: copies what may be published. */
+void cs_identity_keep_environment(char *const *envp);
 
 void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer);
 

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "context.h"
 #include "delivery.h"
+#include "identity.h"
 #include "instance.h"
 #include "log.h"
 #include "nccl/nccl_activate.h"
@@ -118,6 +119,7 @@ cs_instance_start(void)
 		goto out;
 	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
 	cs_settings_load(&instance->settings, environ, complain, NULL);
+	cs_identity_keep_environment(environ);
 	cs_fork_register();
 	if (prepare_directory(instance) < 0 || load_cupti(instance) < 0)
 		goto out;

@@ -7,6 +7,7 @@
 #include "identity.h"
 #include "labels.h"
 #include "log.h"
+#include "release.h"
 #include "subscription.h"
 
 /* Records without a valid time before we give up. */
@@ -105,7 +106,7 @@ cs_worker_watch_timestamps(struct cs_worker *w)
 	w->watched_kernels = counts.kernels;
 	w->watched_bad = counts.bad;
 	if (bad > kernels / 2) {
-		cs_worker_set_depth(w, CS_DEPTH_OFF);
+		cs_release(w->instance);
 		cs_instance_go_dormant(
 			"CUPTI's records have no valid times any more (%llu of %llu); restart the "
 			"process to profile it, with a newer CUPTI if this comes again",

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "delivery.h"
+#include "release.h"
 #include "tracing.h"
 
 /* Failures in a row before we give up. */
@@ -18,6 +19,7 @@ give_up_when_failing(struct cs_worker *w, CUptiResult failure)
 		return;
 	if (w->instance->cupti.get_result_string(failure, &text) != CUPTI_SUCCESS || !text)
 		text = "unknown error";
+	cs_release(w->instance);
 	cs_instance_go_dormant("CUPTI does not trace here (%s); a debugger, MIG or a profiler may forbid it "
 			       "(docs/coexistence.md)",
 		text);

@@ -61,6 +61,12 @@ cs_nccl_comm_open(uint64_t hash, int rank, int world, int nodes, const char *nam
 	return NULL;
 }
 
+void
+cs_nccl_comm_close(struct cs_nccl_comm *comm)
+{
+	atomic_store_explicit(&comm->state, COMM_FREE, memory_order_release);
+}
+
 struct cs_nccl_comm *
 cs_nccl_comm_find(uint64_t hash)
 {

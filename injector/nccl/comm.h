@@ -30,6 +30,8 @@ struct cs_nccl_comm {
 /* The communicator of this hash and rank; made when new. name NULL = "". NULL: the pool is full. world
  * unknown: a known one of the same hash and rank is kept; a known one completes an entry that had none. */
 struct cs_nccl_comm *cs_nccl_comm_open(uint64_t hash, int rank, int world, int nodes, const char *name);
+/* Its place is free again; after the plugin's finalize, when NCCL makes no event of it any more. */
+void cs_nccl_comm_close(struct cs_nccl_comm *comm);
 /* The only communicator with this hash; NULL when there is none or several ranks of this process share it. */
 struct cs_nccl_comm *cs_nccl_comm_find(uint64_t hash);
 /* Its id in the segment; enters it there at the first call that finds a segment. 0: none yet, or the table is

@@ -290,10 +290,11 @@ finalize(unsigned int version, struct cs_nccl_comm *comm)
 {
 	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
 
-	if (comm == NULL || comm->chained == NULL || chained == NULL)
+	if (comm == NULL)
 		return;
-	chained->finalize(comm->chained);
-	comm->chained = NULL;
+	if (comm->chained != NULL && chained != NULL)
+		chained->finalize(comm->chained);
+	cs_nccl_comm_close(comm);
 }
 
 /* -- init

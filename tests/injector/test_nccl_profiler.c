@@ -357,6 +357,26 @@ version_1(void **state)
 	assert_int_equal(late_facts.protocol, CS_PROTOCOL_SIMPLE);
 }
 
+/* Programs that make communicators all the time keep ranks and worlds. */
+static void
+places_of_finished_communicators_are_used_again(void **state)
+{
+	struct cs_label label;
+
+	(void)state;
+	for (uint64_t hash = 1; hash <= 400; hash++) {
+		void *context = NULL;
+		int mask = 0;
+
+		ncclProfiler_v5.init(&context, 0x5000 + hash, &mask, NULL, 1, 4, 3, NULL);
+		assert_non_null(context);
+		label = call_modern(
+			&ncclProfiler_v5, context, "AllReduce", 8, "ncclFloat32", 8, "ncclFloat32");
+		assert_int_equal(label.world, 4);
+		assert_int_equal(ncclProfiler_v5.finalize(context), 0);
+	}
+}
+
 static void
 without_a_segment_events_still_succeed(void **state)
 {
@@ -385,6 +405,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(version_4, setup, teardown),
 		cmocka_unit_test_setup_teardown(versions_2_and_3, setup, teardown),
 		cmocka_unit_test_setup_teardown(version_1, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			places_of_finished_communicators_are_used_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_a_segment_events_still_succeed, setup, teardown),
 	};
 
