@@ -129,6 +129,34 @@ class Implementations(Counted, NodeTest):
         cls.metrics = cls.scrape_when_counted()
 
 
+class Captures(Counted, NodeTest):
+    """Graphs captured on several threads at once, and executables updated from a second capture: every size is the one of the
+    graph that runs."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("captures", flags=("--linger", "1"))
+        cls.node.start_exporter()
+        cls.metrics = cls.scrape_when_counted()
+
+
+class CapturesOnCupti12(NodeTest):
+    """No event tells what an update changed: what was updated is unknown, never of the first capture's size."""
+    UPDATED = {"nccl": 720896, "vllm_custom": 1376256}
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("captures", cupti="12", flags=("--linger", "1"))
+
+    def test_right_or_unknown(self):
+        expected = collections.Counter()
+        for (impl, size), count in ((((one["impl"], one["bytes"])), one["count"])
+                                    for rank in self.node.truth["ranks"] for one in rank["classes"]):
+            expected[impl, None if self.UPDATED.get(impl) == size else size] += count
+        found = collections.Counter((line["impl"], line["bytes"]) for line in self.node.dump("collective"))
+        self.assertEqual(found, expected)
+
+
 class NvtxOnly(NodeTest):
     """Without the profiler plugin (NCCL before 2.28, or switched off) the size comes from NCCL's NVTX payload."""
 
@@ -387,6 +415,22 @@ class Sample(NodeTest):
             self.assertEqual((line["bytes"], line["impl"]), (event["bytes"], event["impl"]))
 
 
+class SampleBusy(LongTest):
+    """GPUs that work two thirds of the time: windows open and close over running kernels, whose records CUPTI damages. None
+    of those comes out."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("verify", mode="sample", flags=("--events", "--linger", "1"),
+                      COLLSCOPE_PERIOD_MS="500", COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1")
+
+    test_records_are_events = Sample.test_records_are_events
+
+    def test_damage_was_there(self):
+        processes = json.loads(self.node.collscope("status", "--json"))["processes"]
+        self.assertGreater(sum(process["records_lost"]["bad_timestamp"] for process in processes), 10)
+
+
 class Founding(Counted, NodeTest):
     """122 NCCL all-reduces of 42 KiB per verify step on 8 ranks: some 28 ms of the 32 ms step is communication."""
 
@@ -438,7 +482,7 @@ class FoundingCustom(Counted, NodeTest):
         self.assertLess(mean["none"], 40e-6)
 
 
-LONG = (Hang, Idle, Died, Demand)
+LONG = (Hang, Idle, Died, Demand, SampleBusy)
 
 
 def load_tests(loader, tests, _pattern):

@@ -181,6 +181,8 @@ test_wrong_scenarios_are_refused(void **state)
 		"op a compute\ngraph g\n run a\nstep\nlaunch g\nend\n",      /* end missing */
 		"ranks 3\ngroup 2\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
 		"op a compute color 3\n",
+		"capture_threads 99\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
+		"op a compute\neager g updated 1\n run a\nend\nstep\nlaunch g\nend\n",
 	};
 	size_t i;
 
@@ -188,6 +190,8 @@ test_wrong_scenarios_are_refused(void **state)
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		assert_false(parses(wrong[i]));
 	assert_true(parses("op a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n"));
+	assert_true(parses(
+		"capture_threads 4\nop a compute\ngraph g updated 1\n run a\nend\nstep\nlaunch g\nend\n"));
 }
 
 int

@@ -316,12 +316,24 @@ fake_end(struct cs_fake_call *call, CUresult result)
 	return result;
 }
 
+/* CUPTI comes without the lock. */
+static struct cs_fake_stream *
+resolve_stream(struct cs_fake_context *context, CUstream handle, bool per_thread)
+{
+	struct cs_fake_stream *stream;
+
+	pthread_mutex_lock(&fake_lock);
+	stream = fake_stream_resolve(context, handle, per_thread);
+	pthread_mutex_unlock(&fake_lock);
+	return stream;
+}
+
 FAKE_EXPORT const struct cs_fake_driver cs_fake_driver = {
 	.attach = attach,
 	.state = fake_state,
 	.inside = inside_of_thread,
 	.next_correlation_id = next_correlation_id,
-	.resolve_stream = fake_stream_resolve,
+	.resolve_stream = resolve_stream,
 	.plan = fake_plan_set,
 	.late_launches = fake_plan_late_launches,
 	.set_clock = fake_set_clock,

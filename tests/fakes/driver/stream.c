@@ -144,9 +144,13 @@ cuStreamDestroy_v2(CUstream handle)
 {
 	struct cs_fake_stream *stream = (struct cs_fake_stream *)handle;
 	struct cs_fake_stream **link;
+	bool known;
 	FAKE_FRAME(cuStreamDestroy_v2, FAKE_CALL_FREE, handle);
 
-	if (!stream_known(stream) || stream->id < FIRST_STREAM_ID)
+	pthread_mutex_lock(&fake_lock);
+	known = stream_known(stream) && stream->id >= FIRST_STREAM_ID;
+	pthread_mutex_unlock(&fake_lock);
+	if (!known)
 		return fake_end(&call, CUDA_ERROR_INVALID_HANDLE);
 	fake_tools()->resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
 		&(struct cs_fake_event){.context = stream->context, .stream = stream});

@@ -3,6 +3,7 @@
 #include "scenario.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,11 @@
 #define GRID         8U
 #define BLOCK        512U
 
-static void
-check(CUresult result, const char *what)
+/* One communicator: its calls come one after the other, whatever threads capture. */
+static pthread_mutex_t nccl_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void
+scenario_gpu_check(CUresult result, const char *what)
 {
 	const char *text = NULL;
 
@@ -21,7 +25,7 @@ check(CUresult result, const char *what)
 	fprintf(stderr, "scenario_rank: %s: %s\n", what, text ? text : "unknown error");
 	exit(1);
 }
-#define CHECK(call) check((call), #call)
+#define CHECK(call) scenario_gpu_check((call), #call)
 
 static void *
 allocate(size_t count, size_t size)
@@ -80,16 +84,51 @@ load_module(struct scenario_gpu *gpu)
 static void
 make_parameters(struct scenario_gpu *gpu, uint32_t op)
 {
-	const struct scenario_op *what = &gpu->scenario->ops[op];
 	void **parameters = allocate(16, sizeof(void *));
 	uint32_t i;
 
 	for (i = 0; i < 16; i++)
 		parameters[i] = allocate(1, i == 0 ? 4096 : 256);
-	if (what->impl)
-		what->impl->fill(parameters, what->bytes, (int)(gpu->rank % gpu->scenario->group),
-			(int)gpu->scenario->group);
 	gpu->parameters[op] = parameters;
+}
+
+static uint64_t
+bytes_of(const struct scenario_gpu *gpu, const struct scenario_op *op)
+{
+	return gpu->half ? op->bytes / 2 : op->bytes;
+}
+
+void
+scenario_gpu_set_size(struct scenario_gpu *gpu, bool half)
+{
+	const struct scenario_op *what;
+	uint32_t op;
+
+	gpu->half = half;
+	for (op = 0; op < gpu->scenario->op_count; op++) {
+		what = &gpu->scenario->ops[op];
+		if (what->impl)
+			what->impl->fill(gpu->parameters[op], bytes_of(gpu, what),
+				(int)(gpu->rank % gpu->scenario->group), (int)gpu->scenario->group);
+	}
+}
+
+void
+scenario_streams_open(struct scenario_streams *on)
+{
+	CHECK(cuStreamCreate(&on->streams[0], CU_STREAM_NON_BLOCKING));
+	CHECK(cuStreamCreate(&on->streams[1], CU_STREAM_NON_BLOCKING));
+	CHECK(cuEventCreate(&on->fork, CU_EVENT_DISABLE_TIMING));
+	CHECK(cuEventCreate(&on->join, CU_EVENT_DISABLE_TIMING));
+}
+
+void
+scenario_streams_close(struct scenario_streams *on)
+{
+	CHECK(cuEventDestroy(on->fork));
+	CHECK(cuEventDestroy(on->join));
+	CHECK(cuStreamDestroy(on->streams[1]));
+	CHECK(cuStreamDestroy(on->streams[0]));
 }
 
 void
@@ -111,10 +150,7 @@ scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uin
 	CHECK(cuDeviceGet(&device, (int)rank));
 	CHECK(cuDevicePrimaryCtxRetain(&gpu->context, device));
 	CHECK(cuCtxSetCurrent(gpu->context));
-	CHECK(cuStreamCreate(&gpu->streams[0], CU_STREAM_NON_BLOCKING));
-	CHECK(cuStreamCreate(&gpu->streams[1], CU_STREAM_NON_BLOCKING));
-	CHECK(cuEventCreate(&gpu->fork, CU_EVENT_DISABLE_TIMING));
-	CHECK(cuEventCreate(&gpu->join, CU_EVENT_DISABLE_TIMING));
+	scenario_streams_open(&gpu->own);
 	CHECK(cuMemAlloc(&gpu->memory, MEMORY_BYTES));
 	CHECK(cuMemHostAlloc(&gpu->host_memory, 4096, 0));
 	load_module(gpu);
@@ -131,6 +167,7 @@ scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uin
 			CHECK(cuModuleGetFunction(&gpu->functions[i], gpu->module, name));
 		make_parameters(gpu, i);
 	}
+	scenario_gpu_set_size(gpu, false);
 }
 
 static void
@@ -150,8 +187,8 @@ copy(struct scenario_gpu *gpu, const struct scenario_op *op, CUstream stream)
 }
 
 /* NCCL and Triton launch by cuLaunchKernelEx, the runtime's <<<>>> by cuLaunchKernel. */
-static void
-run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool captured)
+void
+scenario_gpu_run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool captured)
 {
 	const struct scenario_op *what = &gpu->scenario->ops[op];
 	bool nccl = what->type == SCENARIO_COLLECTIVE && what->impl->nccl;
@@ -166,53 +203,14 @@ run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool captured)
 	if (what->type == SCENARIO_COPY) {
 		copy(gpu, what, stream);
 	} else if (nccl) {
-		scenario_nccl_before(what->impl, what->bytes, stream, captured);
+		pthread_mutex_lock(&nccl_lock);
+		scenario_nccl_before(what->impl, bytes_of(gpu, what), stream, captured);
 		CHECK(cuLaunchKernelEx(&config, gpu->functions[op], gpu->parameters[op], NULL));
-		scenario_nccl_after(what->impl, what->bytes, captured);
+		scenario_nccl_after(what->impl, bytes_of(gpu, what), captured);
+		pthread_mutex_unlock(&nccl_lock);
 	} else {
 		CHECK(cuLaunchKernel(
 			gpu->functions[op], GRID, 1, 1, BLOCK, 1, 1, 0, stream, gpu->parameters[op], NULL));
-	}
-}
-
-static void
-capture_sequence(struct scenario_gpu *gpu, const struct scenario_sequence *sequence, CUgraph *graph)
-{
-	const struct scenario_item *item;
-	bool forked = false;
-	uint32_t i;
-
-	CHECK(cuStreamBeginCapture(gpu->streams[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	for (i = 0; i < sequence->count; i++) {
-		item = &sequence->items[i];
-		if (item->beside >= 0) {
-			CHECK(cuEventRecord(gpu->fork, gpu->streams[0]));
-			CHECK(cuStreamWaitEvent(gpu->streams[1], gpu->fork, 0));
-			run(gpu, (uint32_t)item->beside, gpu->streams[1], true);
-			forked = true;
-		}
-		run(gpu, item->op, gpu->streams[0], true);
-	}
-	if (forked) {
-		CHECK(cuEventRecord(gpu->join, gpu->streams[1]));
-		CHECK(cuStreamWaitEvent(gpu->streams[0], gpu->join, 0));
-	}
-	CHECK(cuStreamEndCapture(gpu->streams[0], graph));
-}
-
-void
-scenario_gpu_capture(struct scenario_gpu *gpu)
-{
-	const struct scenario *scenario = gpu->scenario;
-	uint32_t i;
-
-	gpu->graphs = allocate(scenario->sequence_count, sizeof(*gpu->graphs));
-	gpu->execs = allocate(scenario->sequence_count, sizeof(*gpu->execs));
-	for (i = 0; i < scenario->sequence_count; i++) {
-		if (scenario->sequences[i].eager)
-			continue;
-		capture_sequence(gpu, &scenario->sequences[i], &gpu->graphs[i]);
-		CHECK(cuGraphInstantiateWithFlags(&gpu->execs[i], gpu->graphs[i], 0));
 	}
 }
 
@@ -226,11 +224,12 @@ scenario_gpu_launch(struct scenario_gpu *gpu, const struct scenario_launch *laun
 		spans[i] = launch->planned[i].span;
 	if (gpu->execs[launch->sequence]) {
 		gpu->driver->plan(spans, launch->count);
-		CHECK(cuGraphLaunch(gpu->execs[launch->sequence], gpu->streams[0]));
+		CHECK(cuGraphLaunch(gpu->execs[launch->sequence], gpu->own.streams[0]));
 	} else {
 		for (i = 0; i < launch->count; i++) {
 			gpu->driver->plan(&spans[i], 1);
-			run(gpu, launch->planned[i].op, gpu->streams[launch->planned[i].beside], false);
+			scenario_gpu_run(gpu, launch->planned[i].op,
+				gpu->own.streams[launch->planned[i].beside], false);
 		}
 	}
 	free(spans);
@@ -247,8 +246,8 @@ scenario_gpu_set_clock(struct scenario_gpu *gpu, uint64_t epoch_ns)
 void
 scenario_gpu_wait(struct scenario_gpu *gpu)
 {
-	CHECK(cuStreamSynchronize(gpu->streams[0]));
-	CHECK(cuStreamSynchronize(gpu->streams[1]));
+	CHECK(cuStreamSynchronize(gpu->own.streams[0]));
+	CHECK(cuStreamSynchronize(gpu->own.streams[1]));
 }
 
 void
@@ -274,10 +273,7 @@ scenario_gpu_close(struct scenario_gpu *gpu)
 	free(gpu->execs);
 	CHECK(cuMemFreeHost(gpu->host_memory));
 	CHECK(cuMemFree(gpu->memory));
-	CHECK(cuEventDestroy(gpu->fork));
-	CHECK(cuEventDestroy(gpu->join));
-	CHECK(cuStreamDestroy(gpu->streams[1]));
-	CHECK(cuStreamDestroy(gpu->streams[0]));
+	scenario_streams_close(&gpu->own);
 	CHECK(cuModuleUnload(gpu->module));
 	CHECK(cuDevicePrimaryCtxRelease((CUdevice)gpu->rank));
 }

@@ -190,13 +190,16 @@ parse_sequence(struct parser *parser, bool eager)
 	struct scenario *scenario = parser->scenario;
 	struct scenario_sequence sequence = {.eager = eager};
 	const char *phase;
+	double updated;
 
 	if (parser->count < 2)
 		return fail(parser, "a sequence needs a name", NULL);
 	if (find_sequence(scenario, parser->words[1]) >= 0)
 		return fail(parser, "sequence is there already", parser->words[1]);
-	if (!check_options(parser, 2, "phase"))
+	if (!check_options(parser, 2, eager ? "phase" : "phase updated") ||
+		!option_number(parser, 2, "updated", 0, 1, 0, &updated))
 		return false;
+	sequence.updated = updated > 0;
 	phase = option(parser, 2, "phase");
 	if (!copy_name(parser, sequence.name, parser->words[1]) ||
 		!copy_name(parser, sequence.phase, phase ? phase : "unknown"))
@@ -373,6 +376,8 @@ parse_setting(struct parser *parser)
 		scenario->ranks = (uint32_t)value;
 	else if (strcmp(key, "group") == 0 && value >= 1 && value <= SCENARIO_RANKS_MAX)
 		scenario->group = (uint32_t)value;
+	else if (strcmp(key, "capture_threads") == 0 && value <= SCENARIO_THREADS_MAX)
+		scenario->capture_threads = (uint32_t)value;
 	else if (strcmp(key, "steps") == 0)
 		scenario->steps = (uint64_t)value;
 	else if (strcmp(key, "period_us") == 0 && value >= 1)

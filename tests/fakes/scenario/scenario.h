@@ -10,8 +10,9 @@
 
 #include <stdio.h>
 
-#define SCENARIO_RANKS_MAX 16
-#define SCENARIO_NAME_MAX  64
+#define SCENARIO_RANKS_MAX   16
+#define SCENARIO_NAME_MAX    64
+#define SCENARIO_THREADS_MAX 16
 
 enum scenario_op_type { SCENARIO_COMPUTE, SCENARIO_COLLECTIVE, SCENARIO_COPY };
 enum scenario_direction { SCENARIO_TO_HOST, SCENARIO_FROM_HOST, SCENARIO_PEER };
@@ -48,7 +49,8 @@ struct scenario_item {
 struct scenario_sequence {
 	char name[SCENARIO_NAME_MAX];
 	char phase[SCENARIO_NAME_MAX];
-	bool eager; /* launched one by one instead of as a graph */
+	bool eager;   /* launched one by one instead of as a graph */
+	bool updated; /* captured with half the bytes first, the executable updated from a second capture */
 	uint32_t count;
 	struct scenario_item *items;
 	uint32_t operations; /* items and what runs beside them */
@@ -78,6 +80,7 @@ struct scenario {
 	uint64_t steps;
 	uint64_t period_ns;
 	uint64_t seed;
+	uint32_t capture_threads; /* that capture graphs at once; 0: the main thread does */
 	struct scenario_rank rank[SCENARIO_RANKS_MAX];
 	uint32_t op_count;
 	struct scenario_op *ops;
@@ -145,16 +148,21 @@ void scenario_truth_write(
 	const struct scenario_truth *truth, uint64_t steps, uint64_t late_launches, FILE *out);
 void scenario_truth_free(struct scenario_truth *truth);
 
-/* -- gpu.c: the program's CUDA side
- * --------------------------------------------------------------------------- */
+/* -- gpu.c, capture.c: the program's CUDA side ------------------------------------------------------------
+ */
+
+/* What a thread launches and captures on. */
+struct scenario_streams {
+	CUstream streams[2]; /* main, and what runs beside */
+	CUevent fork;
+	CUevent join;
+};
 
 struct scenario_gpu {
 	const struct scenario *scenario;
 	uint32_t rank;
 	CUcontext context;
-	CUstream streams[2]; /* main, and what runs beside */
-	CUevent fork;
-	CUevent join;
+	struct scenario_streams own;
 	CUmodule module;
 	CUlibrary library;
 	CUfunction *functions; /* by op; NULL for copies */
@@ -164,11 +172,18 @@ struct scenario_gpu {
 	CUdeviceptr memory;
 	void *host_memory;
 	const struct cs_fake_driver *driver;
+	bool half; /* messages of half the size */
 };
 
 /* All from cuInit to the captured graphs. CUDA errors end the process with one line and status 1. */
 void scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uint32_t rank);
 void scenario_gpu_capture(struct scenario_gpu *gpu);
+void scenario_gpu_check(CUresult result, const char *what);
+void scenario_gpu_set_size(struct scenario_gpu *gpu, bool half);
+/* Launches one op as its implementation does; on any thread. */
+void scenario_gpu_run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool captured);
+void scenario_streams_open(struct scenario_streams *on);
+void scenario_streams_close(struct scenario_streams *on);
 /* The GPU's clock drifts from then on. Before the first launch. */
 void scenario_gpu_set_clock(struct scenario_gpu *gpu, uint64_t epoch_ns);
 /* Launches what was planned, at the planned times. */
