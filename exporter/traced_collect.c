@@ -166,7 +166,8 @@ is_public_variable(const char *name)
 {
 	static const char *const prefixes[] = {
 		"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "CUDA_"};
-	static const char *const secrets[] = {"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"};
+	static const char *const secrets[] = {"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH",
+		"PRIVATE", "COOKIE", "SESSION", "SIGNATURE", "BEARER"};
 
 	for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
 		if (strcasestr(name, secrets[i]))

@@ -23,8 +23,16 @@ static const char *const allowed_names[] = {
 	"TRTLLM_*",
 };
 
+/* In a name or a value. */
 static const char *const secret_words[] = {
 	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE", "AUTH"};
+
+/* In a name alone. */
+static const char *const secret_names[] = {"KEY", "PASS", "PWD", "COOKIE", "SESSION", "SIGNATURE", "BEARER"};
+
+/* What keys of well-known services begin with. */
+static const char *const secret_beginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xox",
+	"AKIA", "ASIA", "eyJ", "Bearer ", "Basic "};
 
 static bool
 contains_ignoring_case(const char *text, const char *word)
@@ -37,7 +45,8 @@ contains_ignoring_case(const char *text, const char *word)
 	return false;
 }
 
-/* "user:password@host", or a long run of characters of the kind that keys are made of. */
+/* "user:password@host", the beginning of a well-known kind of key, or a long run of characters of the kind
+ * that keys are made of. */
 static bool
 value_looks_secret(const char *value)
 {
@@ -47,6 +56,9 @@ value_looks_secret(const char *value)
 
 	if (at && colon && colon < at)
 		return true;
+	for (size_t i = 0; i < sizeof(secret_beginnings) / sizeof(secret_beginnings[0]); i++)
+		if (strncmp(value, secret_beginnings[i], strlen(secret_beginnings[i])) == 0)
+			return true;
 	for (const char *c = value; *c; c++) {
 		if (!isalnum((unsigned char)*c) && *c != '+') {
 			run = digits = letters = 0;
@@ -77,6 +89,9 @@ cs_identity_environment_allowed(const char *name, const char *value)
 		if (contains_ignoring_case(name, secret_words[i]) ||
 			contains_ignoring_case(value, secret_words[i]))
 			return false;
+	for (size_t i = 0; i < sizeof(secret_names) / sizeof(secret_names[0]); i++)
+		if (contains_ignoring_case(name, secret_names[i]))
+			return false;
 	return !value_looks_secret(value);
 }
 
@@ -86,6 +101,22 @@ append_word(char *text, size_t text_bytes, const char *word)
 	size_t used = strlen(text);
 
 	snprintf(text + used, text_bytes - used, "%s%s", used ? " " : "", word);
+}
+
+/* A program that sets its title has the title for its first word, maybe with all its arguments in it. What
+ * follows a space stays as long as it is neither an option, nor an assignment, nor looks like a secret. */
+static void
+cut_title(char *title)
+{
+	for (char *space = strchr(title, ' '); space; space = strchr(space + 1, ' ')) {
+		char part[256];
+
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(space + 1, " "), space + 1);
+		if (part[0] == '-' || strchr(part, '=') || value_looks_secret(part)) {
+			*space = '\0';
+			return;
+		}
+	}
 }
 
 void
@@ -99,6 +130,7 @@ cs_identity_command_line(const char *words, size_t words_bytes, char *text, size
 	if (length == 0)
 		return;
 	snprintf(word, sizeof(word), "%.*s", (int)length, words);
+	cut_title(word);
 	slash = strrchr(word, '/');
 	append_word(text, text_bytes, slash ? slash + 1 : word);
 	/* The word after the program is the script; an interpreter's flags that take no value may come

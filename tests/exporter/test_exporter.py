@@ -466,7 +466,8 @@ class Processes(Case):
         writer.say("text", 0, "python3")
         writer.say("environment", "NCCL_ALGO", "Ring")
         writer.say("environment", "HOME", "/root")
-        writer.say("environment", "VLLM_API_KEY", "secret")
+        for name in ("VLLM_API_KEY", "TRTLLM_PWD", "NCCL_AUTH", "TRTLLM_session_id", "NCCL_COOKIE"):
+            writer.say("environment", name, "abc")
         writer.say("lose", 2, 11)
         writer.say("status", HOST_MEMORY, 12345)
         writer.say("status", CPU, 2_500_000_000)
