@@ -53,6 +53,21 @@ cs_windows_settle(struct cs_windows *windows, uint64_t launches, bool foreign)
 }
 
 void
+cs_windows_settle_begun(struct cs_windows *windows, uint64_t launches, uint64_t evidence_ns)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < windows->pending_count; i++)
+		if (windows->pending[i].start_ns <= evidence_ns)
+			count = i + 1;
+	for (uint32_t i = 0; i < count; i++)
+		settle_one(windows, &windows->pending[i], launches, false);
+	memmove(&windows->pending[0], &windows->pending[count],
+		(windows->pending_count - count) * sizeof(windows->pending[0]));
+	windows->pending_count -= count;
+}
+
+void
 cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns)
 {
 	struct cs_window *open = &windows->open;

@@ -34,5 +34,8 @@ void cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t o
 /* Writes what is pending. launches: graph launches recorded so far. foreign: they belonged to
  * another tool, so they count as time without tracing. */
 void cs_windows_settle(struct cs_windows *windows, uint64_t launches, bool foreign);
+/* The same for those alone that had begun at `evidence_ns`, a time at which records came to us; what came
+ * before them in order goes too. Not foreign. */
+void cs_windows_settle_begun(struct cs_windows *windows, uint64_t launches, uint64_t evidence_ns);
 
 #endif

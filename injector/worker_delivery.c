@@ -45,15 +45,22 @@ flush_pause_ns(struct cs_worker *w)
 	return period_ns / 4 * 3 + (w->random >> 33) % (period_ns / 4 + 1);
 }
 
-/* After a flush that began after they were closed; and not before it is known whose they were. */
+/* After a flush that began after they were closed; and not before it is known whose they were: nothing is
+ * being judged, or records have come to us since the window began. */
 void
 cs_worker_settle_when_sure(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
 	cs_delivery_count(w->ignore_before_ns, &counts);
-	if (!w->judging || cs_worker_buffers_came(w, &counts))
+	if (counts.completed != w->evidence.completed) {
+		w->evidence = counts;
+		w->evidence_ns = w->now_ns;
+	}
+	if (!w->judging)
 		cs_windows_settle(&w->windows, counts.launches, false);
+	else
+		cs_windows_settle_begun(&w->windows, counts.launches, w->evidence_ns);
 }
 
 void

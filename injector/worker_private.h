@@ -41,6 +41,10 @@ struct cs_worker {
 	unsigned int silent;
 	bool lingering; /* the window should be over, its kinds are still on */
 
+	/* When records came to us last, CLOCK_REALTIME, 0 never; and the counts that showed it. */
+	uint64_t evidence_ns;
+	struct cs_delivery_counts evidence;
+
 	/* What shows that the buffers are ours when a window is to end: since it began, and since the last
 	 * flush before its end. */
 	struct cs_delivery_counts opened, flushed;

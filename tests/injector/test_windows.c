@@ -123,6 +123,29 @@ test_many_pending(void **state)
 		assert_int_equal(records[i].ref, i);
 }
 
+/* What had not begun when records came last waits for a verdict. */
+static void
+test_only_begun_ones_are_ours(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 2000);
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 2, 3000);
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 3, 4000);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 3, 5000);
+	cs_windows_settle_begun(&windows, 7, 3500);
+	assert_int_equal(read_records(records), 2);
+	assert_int_equal(records[1].end_ns, 4000);
+	cs_windows_settle_begun(&windows, 7, 3999);
+	assert_int_equal(windows.pending_count, 1);
+	cs_windows_settle_begun(&windows, 9, 4000);
+	assert_int_equal(windows.pending_count, 0);
+	assert_int_equal(read_records(records), 1);
+	assert_int_equal(records[0].ref, 3);
+	assert_int_equal(records[0].value, 2);
+}
+
 int
 main(void)
 {
@@ -131,6 +154,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_pending, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_begun_ones_are_ours, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,6 +208,8 @@ fake_callbacks_resource(uint32_t cbid, const struct cs_fake_event *event)
 	CUpti_ModuleResourceData module = {.moduleId = 1};
 	CUpti_ResourceData data = {.context = (CUcontext)event->context};
 
+	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+		fake_buffers_context_ends();
 	if (cbid == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED)
 		event->exec->graph_traced = fake_kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	/* 22 and 23 came with CUDA 13.0. */

@@ -110,6 +110,8 @@ void fake_records_api(const struct cs_fake_call *call);
 void fake_buffers_append(const struct fake_record *records, size_t count);
 /* What runs now will end when it is handed over, as far as its record says. */
 void fake_buffers_spoil_running(CUpti_ActivityKind kind);
+/* CUPTI hands over what it has before a context goes. */
+void fake_buffers_context_ends(void);
 void fake_buffers_start_worker(void);
 void fake_buffers_reset(void);
 

@@ -62,9 +62,9 @@ context_end(struct cs_fake_context *context)
 	struct cs_fake_context **link;
 	unsigned int i;
 
+	fake_sleep_until(context->tail_ns == CS_FAKE_NEVER_NS ? fake_now_ns() : context->tail_ns);
 	fake_tools()->resource(
 		CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, &(struct cs_fake_event){.context = context});
-	fake_sleep_until(context->tail_ns == CS_FAKE_NEVER_NS ? fake_now_ns() : context->tail_ns);
 	pthread_mutex_lock(&fake_lock);
 	for (link = &contexts; *link; link = &(*link)->next) {
 		if (*link == context) {
