@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What CUPTI costs without us: an injection library that does the least. docs/overhead.md compares collscope
- * with it. BARE_CUPTI=subscribe   subscribes, enables nothing: the floor of any tool that holds a
- * subscription BARE_CUPTI=kernel      in addition traces every kernel and throws the records away: an empty
- * consumer For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
+ * What CUPTI costs, and what it does not bear, without us: an injection library that does the least.
+ * docs/overhead.md compares collscope with it. BARE_CUPTI says what it does:
+ *
+ * - subscribe: holds a subscription and enables nothing: the floor of any tool that has one.
+ *
+ * - kernel: traces every kernel as well and throws the records away: an empty consumer.
+ *
+ * - graph-trace-late: switches GRAPH_TRACE on after a second, when the program's graphs have been made.
+ *
+ * For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -17,6 +23,7 @@
 #define BUFFER_BYTES (512U * 1024U)
 
 static CUptiResult (*flush_all)(uint32_t flag);
+static CUptiResult (*enable)(CUpti_ActivityKind);
 
 static void
 nothing(void *context, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
@@ -56,6 +63,15 @@ flush_forever(void *argument)
 	return NULL;
 }
 
+static void *
+trace_graphs_late(void *argument)
+{
+	(void)argument;
+	sleep(1);
+	enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	return flush_forever(NULL);
+}
+
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int
@@ -67,7 +83,6 @@ InitializeInjection(void)
 	CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
 	CUptiResult (*register_callbacks)(
 		CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
-	CUptiResult (*enable)(CUpti_ActivityKind);
 	CUpti_SubscriberHandle handle;
 	pthread_t thread;
 
@@ -89,6 +104,9 @@ InitializeInjection(void)
 		enable(CUPTI_ACTIVITY_KIND_MEMCPY);
 		enable(CUPTI_ACTIVITY_KIND_MEMSET);
 		pthread_create(&thread, NULL, flush_forever, NULL);
+	} else if (strcmp(what, "graph-trace-late") == 0) {
+		register_callbacks(buffer_requested, buffer_completed);
+		pthread_create(&thread, NULL, trace_graphs_late, NULL);
 	}
 	return 1;
 }
