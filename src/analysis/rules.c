@@ -4,13 +4,18 @@
 #include "collective.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define RULES_MAX 256U
+/* All the rules, of 4 KiB each; a file above this is some other file. */
+#define FILE_BYTES_MAX (1U << 20)
 
 enum verb { VERB_PHASE, VERB_SPLIT, VERB_MERGE };
 
@@ -235,21 +240,48 @@ parse_line(struct parser *parser, char *line)
 	return 0;
 }
 
+/* A pipe or a device need never end: regular files only, and opening waits for nobody. */
+static int
+open_file(const char *path, FILE **file)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+	int result = 0;
+
+	*file = NULL;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) != 0)
+		result = -errno;
+	else if (!S_ISREG(status.st_mode))
+		result = -EINVAL;
+	else if (status.st_size > (off_t)FILE_BYTES_MAX)
+		result = -EFBIG;
+	else if (!(*file = fdopen(fd, "r")))
+		result = -errno;
+	if (result)
+		close(fd);
+	return result;
+}
+
 int
 cs_rules_load(const char *path, struct cs_rules **rules, char *complaint, size_t complaint_bytes)
 {
 	struct parser parser = {.path = path, .complaint = complaint, .complaint_bytes = complaint_bytes};
 	char *line = NULL;
 	size_t line_bytes = 0;
-	FILE *file = fopen(path, "re");
+	size_t total_bytes = 0;
+	FILE *file;
 	ssize_t length;
-	int result = 0;
+	int result = open_file(path, &file);
 
 	*rules = NULL;
-	if (!file) {
-		result = -errno;
+	if (result) {
 		if (complaint && complaint_bytes)
-			snprintf(complaint, complaint_bytes, "%s: %s", path, strerror(-result));
+			snprintf(complaint, complaint_bytes, "%s: %s", path,
+				result == -EFBIG    ? "the file is larger than 1 MiB"
+				: result == -EINVAL ? "this is no regular file"
+						    : strerror(-result));
 		return result;
 	}
 	parser.rules = calloc(1, sizeof(*parser.rules));
@@ -257,6 +289,12 @@ cs_rules_load(const char *path, struct cs_rules **rules, char *complaint, size_t
 		result = -ENOMEM;
 	while (result == 0 && (length = getline(&line, &line_bytes, file)) >= 0) {
 		parser.line++;
+		/* It can grow while it is read. */
+		total_bytes += (size_t)length;
+		if (total_bytes > FILE_BYTES_MAX) {
+			result = complain(&parser, "the file is larger than 1 MiB");
+			break;
+		}
 		if (strlen(line) != (size_t)length) {
 			result = complain(&parser, "a zero byte: this is no text file");
 			break;

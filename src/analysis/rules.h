@@ -24,8 +24,8 @@ struct cs_step_facts {
 	uint64_t count; /* elements of that; 0 unknown */
 };
 
-/* 0; -ENOMEM; -errno of opening; -EINVAL. Except for -ENOMEM with "FILE:LINE: reason" or "FILE: reason" in
- * complaint. */
+/* 0; -ENOMEM; -errno of opening; -EFBIG: larger than 1 MiB; -EINVAL: no regular file, or a mistake in it.
+ * Except for -ENOMEM with "FILE:LINE: reason" or "FILE: reason" in complaint. */
 int cs_rules_load(const char *path, struct cs_rules **rules, char *complaint, size_t complaint_bytes);
 void cs_rules_destroy(struct cs_rules *rules); /* NULL is fine */
 

@@ -45,6 +45,36 @@ remove_file(void **state)
 	return unlink(path);
 }
 
+/* Read to its end, /dev/zero would never be refused. */
+static void
+test_files_that_are_none(void **state)
+{
+	static const struct {
+		const char *name, *reason;
+		int result;
+	} files[] = {
+		{"/dev/zero", ": this is no regular file", -EINVAL},
+		{"/", ": this is no regular file", -EINVAL},
+		{path, ": the file is larger than 1 MiB", -EFBIG},
+	};
+	struct cs_rules *rules;
+	char complaint[256], wanted[256];
+
+	(void)state;
+	assert_int_equal(write_rules(""), 0);
+	assert_int_equal(truncate(path, (1 << 20) + 1), 0);
+	for (size_t i = 0; i < COUNT_OF(files); i++) {
+		assert_int_equal(
+			cs_rules_load(files[i].name, &rules, complaint, sizeof(complaint)), files[i].result);
+		assert_null(rules);
+		snprintf(wanted, sizeof(wanted), "%s%s", files[i].name, files[i].reason);
+		assert_string_equal(complaint, wanted);
+	}
+	assert_int_equal(write_rules("verify graph=yes\n"), 0);
+	assert_int_equal(cs_rules_load(path, &rules, complaint, sizeof(complaint)), 0);
+	cs_rules_destroy(rules);
+}
+
 static void
 test_complaints(void **state)
 {
@@ -192,6 +222,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files_that_are_none),
 		cmocka_unit_test(test_complaints),
 		cmocka_unit_test(test_missing_file),
 		cmocka_unit_test(test_conditions),
