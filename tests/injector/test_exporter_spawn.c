@@ -84,7 +84,8 @@ test_find(void **state)
 	assert_int_equal(cs_exporter_find("", library, path, sizeof(path)), 0);
 	snprintf(wanted, sizeof(wanted), "%s/lib/../bin/collscope-exporter", directory);
 	assert_string_equal(path, wanted);
-	assert_int_equal(cs_exporter_find("/nonexistent", library, path, sizeof(path)), -ENOENT);
+	snprintf(wanted, sizeof(wanted), "%s/missing", directory);
+	assert_int_equal(cs_exporter_find(wanted, library, path, sizeof(path)), -ENOENT);
 	assert_int_equal(cs_exporter_find(exporter, "", path, sizeof(path)), 0);
 }
 

@@ -19,7 +19,8 @@
 #define MANUAL          CS_TEST_DATA_DIR "/../../docs/catalog.md"
 #define BUILT_IN        CS_TEST_DATA_DIR "/../../src/catalog.tbl"
 
-static char path[] = "/tmp/test_catalog_file.XXXXXX";
+static char directory[] = "/tmp/test_catalog_file.XXXXXX";
+static char path[64], missing[64];
 
 static void
 write_file(const char *text, size_t length)
@@ -151,7 +152,7 @@ test_mistakes_are_said_with_their_line(void **state)
 	for (size_t i = 0; i < COUNT_OF(mistakes); i++) {
 		struct cs_catalog *catalog;
 		char complaint[512];
-		char want[64];
+		char want[96];
 		int rc = load_text(
 			mistakes[i].text, strlen(mistakes[i].text), &catalog, complaint, sizeof(complaint));
 
@@ -170,10 +171,10 @@ test_mistakes_are_said_with_their_line(void **state)
 static void
 test_files_that_are_none(void **state)
 {
-	static const struct {
+	const struct {
 		const char *name;
 		int rc;
-	} files[] = {{"/nonexistent/catalog", -ENOENT}, {"/", -EINVAL}, {"/dev/zero", -EINVAL}};
+	} files[] = {{missing, -ENOENT}, {"/", -EINVAL}, {"/dev/zero", -EINVAL}};
 	struct cs_catalog *catalog;
 	char complaint[512];
 	char *large = calloc(1, (1U << 20) + 1);
@@ -198,7 +199,7 @@ test_files_that_are_none(void **state)
 	cs_catalog_destroy(catalog);
 	free(large);
 	/* a complaint cut short is still a string */
-	assert_int_equal(cs_catalog_load("/nonexistent", &catalog, complaint, 8), -ENOENT);
+	assert_int_equal(cs_catalog_load(missing, &catalog, complaint, 8), -ENOENT);
 	assert_true(strlen(complaint) < 8);
 	cs_catalog_destroy(catalog);
 }
@@ -439,17 +440,20 @@ test_damaged_files(void **state)
 static int
 make_path(void **state)
 {
-	int fd = mkstemp(path);
-
 	(void)state;
-	return fd < 0 ? -1 : close(fd);
+	if (!mkdtemp(directory))
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/catalog", directory);
+	(void)snprintf(missing, sizeof(missing), "%s/missing", directory);
+	write_file("", 0);
+	return 0;
 }
 
 static int
 remove_path(void **state)
 {
 	(void)state;
-	return unlink(path);
+	return unlink(path) | rmdir(directory);
 }
 
 int
