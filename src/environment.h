@@ -23,7 +23,7 @@ struct cs_settings {
 	double budget;                 /* COLLSCOPE_BUDGET: share of step time, 0.0001 ... 1; default 0.01 */
 	char directory[CS_PATH_BYTES]; /* COLLSCOPE_DIR; "" = default */
 	bool exporter;                 /* COLLSCOPE_EXPORTER: auto (true) or off; default auto */
-	char exporter_path[CS_PATH_BYTES]; /* COLLSCOPE_EXPORTER_PATH; "" = beside the library */
+	char exporter_path[CS_PATH_BYTES]; /* COLLSCOPE_EXPORTER_PATH; "" = look around the library */
 	char listen[128];    /* COLLSCOPE_LISTEN: for a self-started exporter; default 127.0.0.1:19400 */
 	int log_level;       /* COLLSCOPE_LOG: error, warn, info, debug; default warn (enum cs_log_level) */
 	uint32_t ring_mib;   /* COLLSCOPE_RING_MIB: 1 ... 16, power of two; default 8 */

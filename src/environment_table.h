@@ -20,7 +20,8 @@ CS_TEXT("COLLSCOPE_DIR", directory, "absolute path", "",
 CS_CHOICE("COLLSCOPE_EXPORTER", exporter, "off|auto", "auto",
 	"Whether the first traced process of a node starts collscope-exporter.")
 CS_TEXT("COLLSCOPE_EXPORTER_PATH", exporter_path, "path", "",
-	"Exporter to start; unset: collscope-exporter beside the library.")
+	"Exporter to start; unset: collscope-exporter beside the library, or in ../bin, ../../bin or "
+	"../exporter from there.")
 CS_TEXT("COLLSCOPE_LISTEN", listen, "address:port", "127.0.0.1:19400",
 	"Where a self-started exporter listens.")
 CS_CHOICE("COLLSCOPE_LOG", log_level, "error|warn|info|debug", "warn",
