@@ -13,6 +13,9 @@
  * drowning. */
 #define HEARTBEAT_LATE_NS (5 * CS_NS_PER_S)
 
+/* A kernel that runs when its window ends gets no end from CUPTI: about one a window (docs/metrics.md). */
+#define EDGE_LOSSES_PER_WINDOW 2U
+
 uint64_t
 cs_status_records(const struct cs_target *target)
 {
@@ -97,6 +100,22 @@ format_rank(const struct cs_process_info *process, char *text, size_t text_bytes
 		snprintf(text, text_bytes, "%d/%d", process->rank, process->world);
 }
 
+/* Whether something was lost that should not have been: more than the edges of windows take. */
+static bool
+lost_too_much(const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+	uint64_t lost = cs_status_lost(target);
+	uint64_t deep = status->windows[CS_DEPTH_DEEP];
+	uint64_t light = status->windows[CS_DEPTH_LIGHT];
+	uint64_t windows = deep > light ? deep : light;
+
+	/* One that is open is not counted yet. */
+	if (status->depth != CS_DEPTH_OFF)
+		windows++;
+	return lost != status->lost[CS_LOSS_BAD_TIMESTAMP] || lost > EDGE_LOSSES_PER_WINDOW * windows;
+}
+
 static void
 add_row(struct cs_table *table, const struct cs_target *target)
 {
@@ -115,7 +134,8 @@ add_row(struct cs_table *table, const struct cs_target *target)
 	cs_table_add(table, state_style(target), "%s", cs_status_state(target));
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_depth_name((unsigned int)status->depth));
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_count(cs_status_records(target), text));
-	cs_table_add(table, lost ? CS_STYLE_RED : CS_STYLE_PLAIN, "%s", cs_units_format_count(lost, text));
+	cs_table_add(table, lost_too_much(target) ? CS_STYLE_RED : CS_STYLE_PLAIN, "%s",
+		cs_units_format_count(lost, text));
 	cs_table_add(table, CS_STYLE_PLAIN, "%u",
 		target->dictionary->label_count ? target->dictionary->label_count - 1 : 0);
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_duration(status->cpu_ns, text));
@@ -142,9 +162,58 @@ print_counts(
 	}
 }
 
+struct loss_sum {
+	uint64_t records;
+	unsigned int processes;
+};
+
+static void
+sum_losses(const struct cs_targets *targets, struct loss_sum sums[CS_LOSS_CAUSE_COUNT])
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++) {
+			uint64_t lost = targets->items[i]->status.lost[cause];
+
+			sums[cause].records += lost;
+			sums[cause].processes += lost != 0;
+		}
+	}
+}
+
+/* Causes that the process has alone. */
+static void
+print_own_losses(FILE *stream, const struct cs_target *target, const struct loss_sum *sums)
+{
+	const char *separator = "";
+
+	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++) {
+		uint64_t lost = target->status.lost[cause];
+
+		if (lost == 0 || sums[cause].processes > 1)
+			continue;
+		if (!*separator)
+			fprintf(stream, "%u: records lost:", target->pid);
+		fprintf(stream, "%s %s %" PRIu64, separator, cs_loss_cause_name(cause), lost);
+		separator = ",";
+	}
+	if (*separator)
+		fputc('\n', stream);
+}
+
+/* Causes that several have: eight ranks say the same eight times over. */
+static void
+print_common_losses(FILE *stream, const struct loss_sum *sums)
+{
+	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++) {
+		if (sums[cause].processes > 1)
+			fprintf(stream, "%u processes: records lost: %s %" PRIu64 "\n", sums[cause].processes,
+				cs_loss_cause_name(cause), sums[cause].records);
+	}
+}
+
 /* What the table cannot say: reasons and causes. */
 static void
-print_remarks(FILE *stream, const struct cs_target *target)
+print_remarks(FILE *stream, const struct cs_target *target, const struct loss_sum *sums)
 {
 	const struct cs_status *status = &target->status;
 	uint64_t now_ns = cs_clock_realtime_ns();
@@ -153,11 +222,7 @@ print_remarks(FILE *stream, const struct cs_target *target)
 	if (target->dictionary->process.reason[0])
 		fprintf(stream, "%u: %s: %s\n", target->pid, cs_status_state(target),
 			target->dictionary->process.reason);
-	if (cs_status_lost(target)) {
-		fprintf(stream, "%u: records lost:", target->pid);
-		print_counts(stream, status->lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
-		fputc('\n', stream);
-	}
+	print_own_losses(stream, target, sums);
 	if (cs_status_unlabelled(target)) {
 		fprintf(stream, "%u: collectives without a label:", target->pid);
 		print_counts(
@@ -175,6 +240,7 @@ cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned i
 	static const char *const headings[] = {">PID", ">RANK", "GPU", "MODE", "STATE", "DEPTH", ">RECORDS",
 		">LOST", ">LABELS", ">CPU", ">HOST MEM", ">GPU MEM", "COMMAND"};
 	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
+	struct loss_sum sums[CS_LOSS_CAUSE_COUNT] = {0};
 	int result;
 
 	if (!table)
@@ -182,8 +248,11 @@ cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned i
 	for (size_t i = 0; i < targets->count; i++)
 		add_row(table, targets->items[i]);
 	result = cs_table_print(table, stream, width);
+	sum_losses(targets, sums);
 	for (size_t i = 0; i < targets->count && result == 0; i++)
-		print_remarks(stream, targets->items[i]);
+		print_remarks(stream, targets->items[i], sums);
+	if (result == 0)
+		print_common_losses(stream, sums);
 	cs_table_destroy(table);
 	return result;
 }

@@ -5,8 +5,9 @@
  *   cli_segment_writer DIR [name=value...]
  *
  * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
- * state, lost: numbers. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin
- * ends, answering requests and printing each
+ * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
+ * numbers. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering
+ * requests and printing each
  * ("request COMMAND FROM UNTIL"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
@@ -31,7 +32,8 @@
 #define KERNEL_NAME   "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEv"
 
 struct options {
-	long slots, rank, world, launches, collectives, age_ms, state, lost, answer, hold;
+	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
+		answer, hold;
 	const char *reason;
 };
 
@@ -44,7 +46,8 @@ parse(struct options *options, const char *word)
 	} numbers[] = {{"slots", &options->slots}, {"rank", &options->rank}, {"world", &options->world},
 		{"launches", &options->launches}, {"collectives", &options->collectives},
 		{"age_ms", &options->age_ms}, {"state", &options->state}, {"lost", &options->lost},
-		{"answer", &options->answer}, {"hold", &options->hold}};
+		{"dropped", &options->dropped}, {"bad_timestamp", &options->bad_timestamp},
+		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -92,6 +95,8 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	status->kernels_seen = 12345;
 	status->graph_launches = (uint64_t)options->launches;
 	status->lost[CS_LOSS_POOL_EMPTY] += (uint64_t)options->lost;
+	status->lost[CS_LOSS_BAD_TIMESTAMP] += (uint64_t)options->bad_timestamp;
+	status->windows[CS_DEPTH_DEEP] += (uint64_t)options->windows;
 }
 
 static uint32_t
@@ -160,7 +165,8 @@ write_launches(struct cs_segment_writer *writer, const struct options *options, 
 
 /* One of everything else. */
 static void
-write_others(struct cs_segment_writer *writer, uint64_t base_ns, uint64_t at_ns)
+write_others(
+	struct cs_segment_writer *writer, const struct options *options, uint64_t base_ns, uint64_t at_ns)
 {
 	const struct cs_record records[] = {
 		{.type = CS_RECORD_MARK,
@@ -192,7 +198,9 @@ write_others(struct cs_segment_writer *writer, uint64_t base_ns, uint64_t at_ns)
 
 	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
 		cs_segment_writer_append(writer, &records[i]);
-	cs_segment_writer_lose(writer, CS_LOSS_CUPTI_DROPPED, 5, at_ns + 90000);
+	if (options->dropped)
+		cs_segment_writer_lose(
+			writer, CS_LOSS_CUPTI_DROPPED, (uint64_t)options->dropped, at_ns + 90000);
 }
 
 static void
@@ -231,6 +239,7 @@ main(int argc, char **argv)
 		.collectives = 10,
 		.age_ms = 5000,
 		.state = CS_STATE_TRACING,
+		.dropped = 5,
 		.reason = ""};
 	struct cs_segment_options segment = {.version = "0.0.1-test"};
 	struct cs_segment_writer *writer = NULL;
@@ -254,7 +263,7 @@ main(int argc, char **argv)
 	}
 	base_ns = cs_clock_realtime_ns() - (uint64_t)options.age_ms * CS_NS_PER_MS;
 	write_process(writer, &options);
-	write_others(writer, base_ns, write_launches(writer, &options, base_ns));
+	write_others(writer, &options, base_ns, write_launches(writer, &options, base_ns));
 	printf("ready %s %" PRIu64 "\n", cs_segment_writer_path(writer), base_ns);
 	fflush(stdout);
 	if (options.hold)

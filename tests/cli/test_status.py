@@ -37,7 +37,7 @@ class Status(cli.Test):
 
     def test_dead_and_dormant(self):
         dead = self.write(rank=1)
-        dormant = self.write(rank=0, hold=1, state=STATE_DORMANT, reason="CUPTI was not found")
+        dormant = self.write(rank=0, hold=1, dropped=0, state=STATE_DORMANT, reason="CUPTI was not found")
         processes = self.status()["processes"]
         self.assertEqual([(p["pid"], p["alive"], p["state"]) for p in processes],
                          [(dormant.pid, True, "dormant"), (dead.pid, False, "ended")])
@@ -46,6 +46,24 @@ class Status(cli.Test):
         text = self.run_command("status").stdout
         self.assertIn(f"{dormant.pid}: dormant: CUPTI was not found", text)
         self.assertIn(f"{dead.pid}: records lost: cupti_dropped 5", text)
+
+    def test_losses_that_several_have_are_summed(self):
+        one = self.write(rank=0, dropped=0, bad_timestamp=3, lost=2)
+        two = self.write(rank=1, dropped=0, bad_timestamp=4)
+        text = self.run_command("status").stdout
+        self.assertEqual([line for line in text.splitlines() if "records lost" in line],
+                         [f"{one.pid}: records lost: pool_empty 2", "2 processes: records lost: bad_timestamp 7"])
+        lost = {p["pid"]: p["records_lost"]["bad_timestamp"] for p in self.status()["processes"]}
+        self.assertEqual(lost, {one.pid: 3, two.pid: 4})
+
+    def test_what_edges_of_windows_take_is_not_red(self):
+        # Three windows have ended, one is open: eight are normal.
+        for rank, (losses, red) in enumerate([({"bad_timestamp": 8}, False), ({"bad_timestamp": 9}, True),
+                                              ({"bad_timestamp": 1, "lost": 1}, True), ({}, False)]):
+            writer = self.write(rank=rank, world=8, dropped=0, windows=3, **losses)
+            text = self.run_command("status", "--color=always", "--pid", writer.pid).stdout
+            (row,) = [line for line in text.splitlines() if f"{rank}/8" in line]
+            self.assertEqual("\x1b[31m" in row, red, (losses, row))
 
     def test_running_only_and_none(self):
         self.write()
