@@ -12,7 +12,8 @@
 _Static_assert(CS_BUFFERS_MAX <= 32, "one bit of pool_free each");
 _Static_assert(CS_BUFFER_RESERVE_MAX == 64, "one bit of reserve_free each");
 
-/* When there is not even a page to be had. Shared by whoever gets it, so its contents are never looked at. */
+/* When there is not even a page to be had and CUPTI crashes on NULL. Shared by whoever gets it, so its
+ * contents are never looked at. */
 static alignas(64) uint8_t last_resort[CS_BUFFER_RESERVE_BYTES];
 
 static void *
@@ -68,7 +69,10 @@ uint64_t
 cs_buffers_mapped_bytes(const struct cs_buffers *buffers)
 {
 	return (uint64_t)buffers->count * CS_BUFFER_BYTES +
-	       (buffers->reserve ? (uint64_t)CS_BUFFER_RESERVE_MAX * CS_BUFFER_RESERVE_BYTES : 0);
+	       (buffers->reserve ? (uint64_t)CS_BUFFER_RESERVE_MAX * CS_BUFFER_RESERVE_BYTES : 0) +
+	       (atomic_load_explicit(&buffers->fresh_mapped, memory_order_relaxed) +
+		       atomic_load_explicit(&buffers->abandoned, memory_order_relaxed)) *
+		       CS_BUFFER_RESERVE_BYTES;
 }
 
 /* -- take ------------------------------------------------------------------------------------------------ */
@@ -104,25 +108,45 @@ take_reserve(struct cs_buffers *buffers)
 	return -1;
 }
 
-/* A system call on an application thread; only when 80 buffers and more are held at once. */
+/* Claims an entry of `fresh` for a new mapping. A system call on an application thread; only when 68 buffers
+ * and more are held at once. */
 static int
 take_fresh(struct cs_buffers *buffers)
 {
-	int saved_errno = errno;
-	uint8_t *memory = map(CS_BUFFER_RESERVE_BYTES, 0);
+	uint8_t *memory;
 
-	for (unsigned int i = 0; memory && i < CS_BUFFER_FRESH_MAX; i++) {
-		uint8_t *expected = NULL;
+	if (atomic_fetch_add(&buffers->fresh_mapped, 1) >= CS_BUFFER_FRESH_MAX)
+		goto none;
+	memory = map(CS_BUFFER_RESERVE_BYTES, 0);
+	/* There is a free entry: as many claims as entries, and give clears one before it takes its claim
+	 * back. Another thread may be quicker at it, hence more than one round. */
+	while (memory) {
+		for (unsigned int i = 0; i < CS_BUFFER_FRESH_MAX; i++) {
+			uint8_t *expected = NULL;
 
-		if (atomic_compare_exchange_strong(&buffers->fresh[i], &expected, memory)) {
-			errno = saved_errno;
-			return (int)i;
+			if (!atomic_load_explicit(&buffers->fresh[i], memory_order_relaxed) &&
+				atomic_compare_exchange_strong(&buffers->fresh[i], &expected, memory))
+				return (int)i;
 		}
 	}
-	if (memory)
-		munmap(memory, CS_BUFFER_RESERVE_BYTES);
-	errno = saved_errno;
+none:
+	atomic_fetch_sub(&buffers->fresh_mapped, 1);
 	return -1;
+}
+
+/* What the header says of the case that there is nothing left. */
+static uint8_t *
+take_without_account(struct cs_buffers *buffers)
+{
+	uint8_t *memory;
+
+	if (atomic_load_explicit(&buffers->may_refuse, memory_order_relaxed))
+		return NULL;
+	memory = map(CS_BUFFER_RESERVE_BYTES, 0);
+	if (!memory)
+		return last_resort;
+	atomic_fetch_add_explicit(&buffers->abandoned, 1, memory_order_relaxed);
+	return memory;
 }
 
 static void
@@ -131,34 +155,44 @@ hold(struct cs_buffers *buffers, unsigned int place, uint64_t now_ns)
 	atomic_store_explicit(&buffers->held_since_ns[place], now_ns ? now_ns : 1, memory_order_release);
 }
 
+/* The pool is empty. */
+static uint8_t *
+take_small(struct cs_buffers *buffers, uint64_t now_ns)
+{
+	int index = take_reserve(buffers);
+
+	if (index >= 0) {
+		hold(buffers, RESERVE_BASE + (unsigned int)index, now_ns);
+		return buffers->reserve + (size_t)index * CS_BUFFER_RESERVE_BYTES;
+	}
+	index = take_fresh(buffers);
+	if (index >= 0) {
+		hold(buffers, FRESH_BASE + (unsigned int)index, now_ns);
+		return atomic_load(&buffers->fresh[index]);
+	}
+	return take_without_account(buffers);
+}
+
 bool
 cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes)
 {
-	int index;
+	int index = take_pool(buffers);
+	int saved_errno;
 
-	atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
-	index = take_pool(buffers);
 	if (index >= 0) {
+		atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 		hold(buffers, (unsigned int)index, now_ns);
 		*buffer = buffers->pool + (size_t)index * CS_BUFFER_BYTES;
 		*bytes = CS_BUFFER_BYTES;
 		return true;
 	}
+	saved_errno = errno;
+	*buffer = take_small(buffers, now_ns);
+	*bytes = *buffer ? CS_BUFFER_RESERVE_BYTES : 0;
+	errno = saved_errno;
 	atomic_fetch_add_explicit(&buffers->short_requests, 1, memory_order_relaxed);
-	*bytes = CS_BUFFER_RESERVE_BYTES;
-	index = take_reserve(buffers);
-	if (index >= 0) {
-		hold(buffers, RESERVE_BASE + (unsigned int)index, now_ns);
-		*buffer = buffers->reserve + (size_t)index * CS_BUFFER_RESERVE_BYTES;
-		return false;
-	}
-	index = take_fresh(buffers);
-	if (index >= 0) {
-		hold(buffers, FRESH_BASE + (unsigned int)index, now_ns);
-		*buffer = atomic_load(&buffers->fresh[index]);
-		return false;
-	}
-	*buffer = last_resort;
+	if (*buffer)
+		atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 	return false;
 }
 
@@ -219,16 +253,25 @@ cs_buffers_give(struct cs_buffers *buffers, uint8_t *buffer)
 
 		atomic_store(&buffers->fresh[place - (int)FRESH_BASE], NULL);
 		munmap(buffer, CS_BUFFER_RESERVE_BYTES);
+		atomic_fetch_sub(&buffers->fresh_mapped, 1);
 		errno = saved_errno;
 	}
+}
+
+/* Of the places in use: fresh ones seldom are. */
+static unsigned int
+count_places(const struct cs_buffers *buffers)
+{
+	return atomic_load_explicit(&buffers->fresh_mapped, memory_order_acquire) ? PLACES : FRESH_BASE;
 }
 
 uint64_t
 cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns, uint64_t none_ns)
 {
+	unsigned int places = count_places(buffers);
 	uint64_t oldest_ns = UINT64_MAX;
 
-	for (unsigned int i = 0; i < PLACES; i++) {
+	for (unsigned int i = 0; i < places; i++) {
 		uint64_t since_ns = atomic_load_explicit(&buffers->held_since_ns[i], memory_order_acquire);
 
 		if (since_ns != 0 && since_ns >= ignore_before_ns && since_ns < oldest_ns)
@@ -240,9 +283,10 @@ cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns
 uint32_t
 cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before_ns)
 {
+	unsigned int places = count_places(buffers);
 	uint32_t held = 0;
 
-	for (unsigned int i = 0; i < PLACES; i++) {
+	for (unsigned int i = 0; i < places; i++) {
 		uint64_t since_ns = atomic_load_explicit(&buffers->held_since_ns[i], memory_order_relaxed);
 
 		if (since_ns != 0 && since_ns >= ignore_before_ns)

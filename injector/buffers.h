@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The activity buffers that CUPTI fills. A fixed pool, taken by application threads inside their CUDA calls,
- * so: lock-free, no allocation, and never an empty answer (CUPTI before 12.9 crashes on NULL).
+ * so: lock-free, no allocation, and no empty answer as long as there is another way.
  *
- * When the pool is empty a small reserve buffer is given, and after those a fresh mapping. Their records are
- * parsed like all others; `short_requests` counts how often it came to that. Two holders never share a
- * buffer: a design with one static buffer for everybody broke with CUPTI 13.0.
+ * When the pool is empty a small reserve buffer is given, and after those fresh mappings, which are unmapped
+ * when they come back. Their records are parsed like all others; `short_requests` counts how often it came to
+ * that. Two holders never share a buffer: a design with one static buffer for everybody broke with
+ * CUPTI 13.0.
+ *
+ * When CS_BUFFER_FRESH_MAX mappings are held, too (a thousand threads in one flood), or there is no memory:
+ *
+ *   may_refuse      the answer is NULL. From 12.9 on CUPTI then drops the record and goes on.
+ *   not may_refuse  CUPTI before 12.9 crashes on NULL. It gets a mapping that nobody keeps account of: its
+ *                   records are not read and it is never unmapped, but it is nobody else's. Only when not
+ *                   even that is to be had, one static buffer serves all; what is in it is not looked at.
  *
  * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
  * was switched off.
@@ -24,7 +32,7 @@
 #define CS_BUFFERS_MAX          32U
 #define CS_BUFFER_RESERVE_BYTES (16U * 1024U)
 #define CS_BUFFER_RESERVE_MAX   64U
-#define CS_BUFFER_FRESH_MAX     64U
+#define CS_BUFFER_FRESH_MAX     1024U
 
 struct cs_buffers {
 	uint8_t *pool;    /* NULL before init */
@@ -32,6 +40,9 @@ struct cs_buffers {
 	uint32_t count;
 	_Atomic uint32_t pool_free;    /* one bit per buffer */
 	_Atomic uint64_t reserve_free; /* one bit per buffer */
+	_Atomic bool may_refuse;       /* false until set */
+	_Atomic uint32_t fresh_mapped; /* entries of `fresh` in use, or about to be */
+	_Atomic uint64_t abandoned;    /* mappings without an account */
 	_Atomic(uint8_t *) fresh[CS_BUFFER_FRESH_MAX];
 	/* CLOCK_REALTIME of take, 0 while not held; pool, reserve, fresh in this order */
 	_Atomic uint64_t held_since_ns[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX];
@@ -44,9 +55,11 @@ struct cs_buffers {
 int cs_buffers_init(struct cs_buffers *buffers, uint32_t count);
 /* For tests; nothing may be held. */
 void cs_buffers_destroy(struct cs_buffers *buffers);
+/* What is mapped now: pool, reserve and fresh mappings. */
 uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 
-/* Never fails; 8-aligned. Returns false when the pool was empty and a small buffer was given instead. */
+/* 8-aligned. Returns false when the pool was empty and a small buffer was given instead, or none: NULL and 0
+ * bytes, only when may_refuse is set. `requested` counts what was given. */
 bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
 
 /* Whether the buffer is one of ours that is held. Another tool's buffers can come back to us after it has

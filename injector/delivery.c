@@ -6,6 +6,9 @@
 
 #include <errno.h>
 
+/* cuptiGetVersion of CUDA 12.9, whose release notes say that NULL for a buffer no longer crashes. */
+#define VERSION_WITH_NULL_ANSWER 27U
+
 static struct cs_buffers buffers;
 static struct cs_activity activity;
 static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,6 +91,7 @@ buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t byt
 CUptiResult
 cs_delivery_register(const struct cs_cupti_api *cupti)
 {
+	atomic_store(&buffers.may_refuse, cupti->version >= VERSION_WITH_NULL_ANSWER);
 	return cupti->activity_register_callbacks(buffer_requested, buffer_completed);
 }
 

@@ -81,6 +81,130 @@ test_beyond_the_pool(void **state)
 	assert_int_equal(buffers.completed, 3 * MANY);
 }
 
+/* Takes `count` buffers that nobody else has: each gets its number written into it. Returns how many were
+ * refused. */
+static unsigned int
+take_marked(uint8_t **held, uint32_t first, unsigned int count)
+{
+	unsigned int refused = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = first + i;
+		size_t bytes;
+
+		cs_buffers_take(&buffers, 1, &held[i], &bytes);
+		if (held[i])
+			memcpy(held[i], &number, sizeof(number));
+		else
+			refused += bytes == 0;
+	}
+	return refused;
+}
+
+static unsigned int
+count_overwritten(uint8_t *const *held, uint32_t first, unsigned int count)
+{
+	unsigned int overwritten = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = first + i;
+
+		overwritten += held[i] && memcmp(held[i], &number, sizeof(number)) != 0;
+	}
+	return overwritten;
+}
+
+enum { ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX, BEYOND = 10 };
+
+static uint8_t *flood[ACCOUNTED + BEYOND];
+
+/* From CUPTI 12.9 on: NULL, and all is as before when they have come back. */
+static void
+test_flood_refused(void **state)
+{
+	uint64_t mapped_bytes = cs_buffers_mapped_bytes(&buffers);
+
+	(void)state;
+	atomic_store(&buffers.may_refuse, true);
+	for (unsigned int round = 0; round < 2; round++) {
+		assert_int_equal(take_marked(flood, 0, ACCOUNTED + BEYOND), BEYOND);
+		assert_int_equal(count_overwritten(flood, 0, ACCOUNTED + BEYOND), 0);
+		assert_int_equal(cs_buffers_held(&buffers, 0), ACCOUNTED);
+		assert_int_equal(cs_buffers_mapped_bytes(&buffers),
+			mapped_bytes + (uint64_t)CS_BUFFER_FRESH_MAX * CS_BUFFER_RESERVE_BYTES);
+		for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++)
+			cs_buffers_give(&buffers, flood[i]);
+		assert_int_equal(cs_buffers_held(&buffers, 0), 0);
+		assert_int_equal(cs_buffers_mapped_bytes(&buffers), mapped_bytes);
+	}
+	assert_int_equal(buffers.requested, 2 * ACCOUNTED);
+	assert_int_equal(buffers.completed, 2 * ACCOUNTED);
+	assert_int_equal(buffers.short_requests, 2 * (ACCOUNTED + BEYOND - 4));
+}
+
+/* Before: never NULL, and still nobody's but the taker's. */
+static void
+test_flood_without_account(void **state)
+{
+	uint64_t mapped_bytes = cs_buffers_mapped_bytes(&buffers);
+
+	(void)state;
+	assert_int_equal(take_marked(flood, 0, ACCOUNTED + BEYOND), 0);
+	for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++) {
+		assert_non_null(flood[i]);
+		assert_int_equal(cs_buffers_is_held(&buffers, flood[i]), i < ACCOUNTED);
+	}
+	assert_int_equal(count_overwritten(flood, 0, ACCOUNTED + BEYOND), 0);
+	for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++)
+		cs_buffers_give(&buffers, flood[i]);
+	assert_int_equal(count_overwritten(flood + ACCOUNTED, ACCOUNTED, BEYOND), 0);
+	assert_int_equal(buffers.completed, ACCOUNTED);
+	assert_int_equal(cs_buffers_mapped_bytes(&buffers), mapped_bytes + BEYOND * CS_BUFFER_RESERVE_BYTES);
+}
+
+enum { FLOOD_THREADS = 16, FLOOD_EACH = 80 }; /* 1280 at once: more than there is an account for */
+
+static pthread_barrier_t flood_barrier;
+
+static void *
+take_many(void *argument)
+{
+	uint32_t first = (uint32_t)(uintptr_t)argument * FLOOD_EACH;
+	uint8_t *held[FLOOD_EACH];
+	unsigned int overwritten = 0;
+
+	for (unsigned int round = 0; round < 5; round++) {
+		take_marked(held, first, FLOOD_EACH);
+		pthread_barrier_wait(&flood_barrier);
+		overwritten += count_overwritten(held, first, FLOOD_EACH);
+		for (unsigned int i = 0; i < FLOOD_EACH; i++)
+			cs_buffers_give(&buffers, held[i]);
+	}
+	return (void *)(uintptr_t)overwritten;
+}
+
+static void
+test_flood_of_threads(void **state)
+{
+	pthread_t threads[FLOOD_THREADS];
+
+	(void)state;
+	atomic_store(&buffers.may_refuse, true);
+	assert_int_equal(pthread_barrier_init(&flood_barrier, NULL, FLOOD_THREADS), 0);
+	for (uintptr_t i = 0; i < FLOOD_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_many, (void *)i), 0);
+	for (unsigned int i = 0; i < FLOOD_THREADS; i++) {
+		void *overwritten;
+
+		pthread_join(threads[i], &overwritten);
+		assert_null(overwritten);
+	}
+	pthread_barrier_destroy(&flood_barrier);
+	assert_int_equal(cs_buffers_held(&buffers, 0), 0);
+	assert_int_equal(buffers.fresh_mapped, 0);
+	assert_int_equal(buffers.requested, buffers.completed);
+}
+
 static void
 test_foreign_buffers(void **state)
 {
@@ -159,6 +283,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flood_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flood_without_account, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flood_of_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_buffers, setup, teardown),
 		cmocka_unit_test(test_before_init),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
