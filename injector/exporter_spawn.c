@@ -175,6 +175,17 @@ start(const struct cs_settings *settings, const char *directory, const char *pat
 	return start_detached(&launch);
 }
 
+/* A failure that was told already is no news, however often it comes. */
+static enum cs_log_level
+level_of(int failure)
+{
+	static int told;
+	enum cs_log_level level = failure == told ? CS_LOG_DEBUG : CS_LOG_WARN;
+
+	told = failure;
+	return level;
+}
+
 int
 cs_exporter_spawn(const struct cs_settings *settings, const char *directory)
 {
@@ -185,15 +196,46 @@ cs_exporter_spawn(const struct cs_settings *settings, const char *directory)
 		return 1;
 	result = cs_exporter_find(settings->exporter_path, cs_injector_library_path(), path, sizeof(path));
 	if (result < 0) {
-		cs_log_warn("No %s found beside the library: records are kept, but nobody serves them; set "
-			    "COLLSCOPE_EXPORTER_PATH, or COLLSCOPE_EXPORTER=off to silence this.",
+		cs_log(level_of(result),
+			"No %s found beside the library, or in ../bin, ../../bin or ../exporter from there: "
+			"records are kept, but nobody serves them; set COLLSCOPE_EXPORTER_PATH, or "
+			"COLLSCOPE_EXPORTER=off to silence this.",
 			EXECUTABLE);
 		return result;
 	}
 	result = start(settings, directory, path);
 	if (result < 0)
-		cs_log_warn("Cannot start %s (%s).", path, strerrordesc_np(-result));
+		cs_log(level_of(result), "Cannot start %s (%s).", path, strerrordesc_np(-result));
 	else
 		cs_log_info("Exporter started path=%s listen=%s", path, settings->listen);
 	return result;
+}
+
+int
+cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory,
+	uint64_t now_ns)
+{
+	if (!settings->exporter || now_ns < watch->next_ns)
+		return 1;
+	if (watch->next_ns == 0) {
+		watch->pause_ns = CS_EXPORTER_LOOK_NS;
+		watch->next_ns = now_ns + watch->pause_ns;
+		return 1;
+	}
+	if (cs_exporter_is_running(directory)) {
+		/* It outlived a whole pause, or somebody else's did. */
+		*watch = (struct cs_exporter_watch){
+			.next_ns = now_ns + CS_EXPORTER_LOOK_NS, .pause_ns = CS_EXPORTER_LOOK_NS};
+		return 1;
+	}
+	if (!watch->gone) {
+		watch->gone = true;
+		watch->next_ns = now_ns + CS_EXPORTER_GRACE_NS;
+		return 1;
+	}
+	watch->gone = false;
+	watch->next_ns = now_ns + watch->pause_ns;
+	if (watch->pause_ns < CS_EXPORTER_LOOK_MAX_NS)
+		watch->pause_ns *= 2;
+	return cs_exporter_spawn(settings, directory);
 }

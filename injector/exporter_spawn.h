@@ -10,16 +10,36 @@
  * may be changing it; and there are names in it that the exporter must not follow, such as NOTIFY_SOCKET, by
  * which it would tell the service manager that the host is ready, or stops.
  *
- * Worker, once, at its start.
+ * An exporter that dies (killed for memory, crashed) is started again: the worker looks at the lock twice a
+ * minute, and who finds it free for long enough starts one, as at the start. One under a service manager has
+ * CS_EXPORTER_GRACE_NS to come back by itself. When it dies again and again the looks get rarer.
+ *
+ * Worker only.
  */
 #ifndef CS_EXPORTER_SPAWN_H
 #define CS_EXPORTER_SPAWN_H
 
 #include "environment.h"
 
-/* 0 started; 1 not wanted or one is running already; -ENOENT no exporter was found (one line says so);
- * -errno. */
+/* Looking is an open and an fcntl. */
+#define CS_EXPORTER_LOOK_NS     30000000000ULL
+#define CS_EXPORTER_GRACE_NS    5000000000ULL
+#define CS_EXPORTER_LOOK_MAX_NS 480000000000ULL
+
+struct cs_exporter_watch {
+	uint64_t next_ns;  /* of the next look; 0 not begun */
+	uint64_t pause_ns; /* from one look to the next */
+	bool gone;         /* it was at the last look */
+};
+
+/* 0 started; 1 not wanted or one is running already; -ENOENT no exporter was found; -errno. One line says
+ * what failed, the same failure over again is not repeated. */
 int cs_exporter_spawn(const struct cs_settings *settings, const char *directory);
+
+/* To be called about once a second, with CLOCK_MONOTONIC; looks when it is time to. The first call only
+ * begins the wait. As cs_exporter_spawn, 1 also when nothing was due. */
+int cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *settings,
+	const char *directory, uint64_t now_ns);
 
 /* Whether somebody holds the lock file of an exporter. */
 bool cs_exporter_is_running(const char *directory);

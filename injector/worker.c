@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "coexist.h"
-#include "exporter_spawn.h"
 #include "identity.h"
 #include "tracing.h"
 #include "worker_private.h"
@@ -96,6 +95,8 @@ turn(struct cs_worker *w)
 	cs_worker_watch_return(w);
 	if (w->monotonic_ns >= w->next_second_ns) {
 		w->next_second_ns = w->monotonic_ns + CS_NS_PER_S;
+		cs_exporter_watch(
+			&w->exporter_watch, &w->instance->settings, w->instance->directory, w->monotonic_ns);
 		cs_worker_unsubscribe_when_quiet(w);
 		cs_worker_watch_timestamps(w);
 		cs_worker_update_memory(w);

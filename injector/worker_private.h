@@ -12,6 +12,7 @@
 #define CS_WORKER_PRIVATE_H
 
 #include "delivery.h"
+#include "exporter_spawn.h"
 #include "governor.h"
 #include "schedule.h"
 #include "windows.h"
@@ -63,6 +64,7 @@ struct cs_worker {
 	unsigned int failures;
 	uint64_t watched_kernels, watched_bad;
 	bool finalized;
+	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };
 

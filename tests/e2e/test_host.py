@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host program notices nothing: whatever goes wrong, its output and exit status are those of a run without the
 library, at most one clear line on standard error says what is off, and nothing is left behind."""
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from node import COMMAND, EXPORTER, FAKES, INJECTOR, Node, clean_environment, scenario_path, total, wait_for
@@ -160,6 +162,45 @@ class Host(unittest.TestCase):
         wait_for(self.segments, "segment")
         process.terminate()
         self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+
+
+def processes_with(argument):
+    """Ids of the processes that have the argument on their command line."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if argument in path.read_text(encoding="utf-8", errors="replace").split("\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+class ExporterDies(unittest.TestCase):
+    """The exporter that a traced process started is killed: within half a minute there is another, and only one."""
+
+    def test_it_is_started_again(self):
+        node = Node()
+        self.addCleanup(node.close)
+        lock = node.directory / "exporter.lock"
+
+        def exporter():
+            text = lock.read_text(encoding="ascii") if lock.exists() else ""
+            return int(re.search(r"pid (\d+)", text)[1]) if "address" in text else None
+
+        variables = {"LD_LIBRARY_PATH": f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}", "COLLSCOPE_DIR": node.directory,
+                     "COLLSCOPE_MODE": "full", "COLLSCOPE_EXPORTER": "auto", "COLLSCOPE_EXPORTER_PATH": EXPORTER,
+                     "COLLSCOPE_LISTEN": "127.0.0.1:0", "CUDA_INJECTION64_PATH": INJECTOR}
+        for _ in range(2):
+            rank = subprocess.Popen([str(FAKES / "scenario_rank"), "--rank", "0", "--linger", "100", "--load",
+                                     "libcupti.so.13", str(scenario_path("small"))], env=clean_environment(**variables),
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(rank.wait)
+            self.addCleanup(rank.kill)
+        first = wait_for(exporter, "exporter")
+        os.kill(first, signal.SIGKILL)
+        second = wait_for(lambda: exporter() != first and exporter(), "another exporter")
+        self.addCleanup(os.kill, second, signal.SIGKILL)
+        time.sleep(2)  # a second one that has lost the race has left by now
+        self.assertEqual(processes_with(f"--collscope.dir={node.directory}"), [second])
 
 
 class Killed(unittest.TestCase):

@@ -142,6 +142,95 @@ test_start(void **state)
 	assert_string_equal(line, wanted);
 }
 
+/* An "exporter" that holds no lock, so it is always gone. */
+static void
+write_empty_script(struct cs_settings *settings)
+{
+	snprintf(
+		settings->exporter_path, sizeof(settings->exporter_path), "%s/collscope-exporter", directory);
+	write_script(settings->exporter_path, "#!/bin/sh\n");
+}
+
+#define SECOND 1000000000ULL
+
+/* Returns when the watch next started one, looking once a second until until_ns; 0 never. */
+static uint64_t
+watch_until(struct cs_exporter_watch *watch, const struct cs_settings *settings, uint64_t *now_ns,
+	uint64_t until_ns)
+{
+	for (; *now_ns <= until_ns; *now_ns += SECOND) {
+		int result = cs_exporter_watch(watch, settings, directory, *now_ns);
+
+		assert_in_range(result, 0, 1);
+		if (result == 0) {
+			uint64_t at_ns = *now_ns;
+
+			*now_ns += SECOND;
+			return at_ns;
+		}
+	}
+	return 0;
+}
+
+/* Gone at the look after 30 s and still 5 s later: started. Gone over and over: ever more rarely. */
+static void
+test_watch_starts_again(void **state)
+{
+	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
+	static const uint64_t pauses_s[] = {30, 30, 60, 120, 240, 480, 480};
+	struct cs_exporter_watch watch = {0};
+	uint64_t now_ns = 1000 * SECOND;
+	uint64_t last_ns = now_ns;
+
+	(void)state;
+	write_empty_script(&settings);
+	for (size_t i = 0; i < sizeof(pauses_s) / sizeof(pauses_s[0]); i++) {
+		uint64_t at_ns = watch_until(&watch, &settings, &now_ns, last_ns + 1000 * SECOND);
+
+		assert_int_equal((at_ns - last_ns) / SECOND, pauses_s[i] + 5);
+		last_ns = at_ns;
+	}
+}
+
+static int
+hold_lock(void)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	return fd;
+}
+
+/* None while one runs, nor when it comes back by itself in between, nor when none is wanted. */
+static void
+test_watch_leaves_alone(void **state)
+{
+	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
+	struct cs_exporter_watch watch = {0};
+	uint64_t now_ns = 1000 * SECOND;
+	int fd = hold_lock();
+
+	(void)state;
+	write_empty_script(&settings);
+	assert_int_equal(watch_until(&watch, &settings, &now_ns, 1100 * SECOND), 0);
+	close(fd);
+	/* Looks at 1030, 1060, 1090, 1120: there it is seen to be gone. */
+	assert_int_equal(watch_until(&watch, &settings, &now_ns, 1122 * SECOND), 0);
+	fd = hold_lock();
+	assert_int_equal(watch_until(&watch, &settings, &now_ns, 1150 * SECOND), 0);
+	close(fd);
+	assert_int_equal(watch_until(&watch, &settings, &now_ns, 1200 * SECOND), 1160 * SECOND);
+
+	settings.exporter = false;
+	watch = (struct cs_exporter_watch){0};
+	assert_int_equal(watch_until(&watch, &settings, &now_ns, 2000 * SECOND), 0);
+}
+
 static void
 test_not_wanted(void **state)
 {
@@ -158,6 +247,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_start, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watch_starts_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watch_leaves_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_wanted, setup, teardown),
 	};
 
