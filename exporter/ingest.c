@@ -292,11 +292,15 @@ cs_ingest_turn(struct cs_ingest *ingest)
 	/* Round by round, so that ranks stay close to each other in time; bounded, so that looking is not put
 	 * off. A backlog is analysed as it comes: it is more than the analysis can hold. */
 	for (unsigned int round = 0; more && round < ROUNDS_MAX; round++) {
-		uint64_t reached_ns = cs_clock_realtime_ns();
+		uint64_t clock_ns = cs_clock_realtime_ns();
+		uint64_t reached_ns = clock_ns;
 
 		more = false;
 		for (size_t i = ingest->processes.count; i-- > 0;)
 			more |= read_batch(ingest, i, &total, &reached_ns);
+		/* Being behind with a process turns no time back; only the clock does. */
+		if (reached_ns < ingest->advanced_ns && clock_ns >= ingest->advanced_ns)
+			reached_ns = ingest->advanced_ns;
 		advance(ingest, reached_ns);
 	}
 	if (total >= BACKLOG_RECORDS)

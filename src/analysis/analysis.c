@@ -12,6 +12,10 @@
 #define SLICE_NS 20000000ULL
 /* No record is so far ahead of its reader's clock. */
 #define FUTURE_NS 60000000000ULL
+/* For so long after the clock was set back records from before may come: longer than they are on their way
+ * and a reader is behind. They are at least CS_ANALYSIS_STEP_BACK_NS less that time ahead. */
+#define UNSETTLED_NS        60000000000ULL
+#define UNSETTLED_FUTURE_NS 5000000000ULL
 /* The year 2100: for readers that have no clock, of a capture. */
 #define LATEST_NS 4102444800000000000ULL
 
@@ -346,13 +350,24 @@ keep(struct cs_source *source, const struct cs_record *record)
 	return 0;
 }
 
+static bool
+is_too_far_ahead(const struct cs_analysis *analysis, uint64_t start_ns)
+{
+	bool unsettled = analysis->now_ns < analysis->unsettled_until_ns;
+
+	if (start_ns > LATEST_NS)
+		return true;
+	return analysis->now_ns &&
+	       start_ns > analysis->now_ns + (unsettled ? UNSETTLED_FUTURE_NS : FUTURE_NS);
+}
+
 static int
 take(struct cs_source *source, const struct cs_record *record)
 {
 	struct cs_analysis *analysis = source->analysis;
 
-	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX || record->start_ns > LATEST_NS ||
-		(analysis->now_ns && record->start_ns > analysis->now_ns + FUTURE_NS)) {
+	if (record->end_ns < record->start_ns || record->gpu >= CS_GPUS_MAX ||
+		is_too_far_ahead(analysis, record->start_ns)) {
 		analysis->counts.dropped++;
 		return 0;
 	}
@@ -401,21 +416,56 @@ cs_analysis_ingest(struct cs_analysis *analysis, uint32_t id, const struct cs_re
 }
 
 void
-cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns)
-{
-	if (now_ns > analysis->now_ns)
-		analysis->now_ns = now_ns;
-	if (analysis->now_ns < analysis->horizon_ns)
-		return;
-	release_in_slices(analysis, analysis->now_ns - analysis->horizon_ns);
-	settle(analysis, false);
-}
-
-void
 cs_analysis_drain(struct cs_analysis *analysis)
 {
 	release_in_slices(analysis, UINT64_MAX);
 	settle(analysis, true);
+}
+
+static void
+restart_source(struct cs_source *source)
+{
+	/* Without memory something may have stayed. */
+	if (source->reorder.pending == 0)
+		cs_reorder_restart(&source->reorder);
+	cs_host_clear(source->host);
+	source->windows = (struct cs_windows){0};
+	source->newest_ns = 0;
+	for (uint32_t i = 0; i < CS_GPUS_MAX; i++) {
+		if (source->lanes[i])
+			cs_lane_restart(source->lanes[i]);
+	}
+}
+
+/* The clock was set back: no record of a time that has been will fit what was before. */
+static void
+restart(struct cs_analysis *analysis, uint64_t now_ns)
+{
+	cs_analysis_drain(analysis);
+	for (uint32_t i = 0; i < analysis->source_count; i++)
+		force_lanes(analysis->sources[i]);
+	settle(analysis, true);
+	for (uint32_t i = 0; i < analysis->source_count; i++) {
+		if (analysis->sources[i])
+			restart_source(analysis->sources[i]);
+	}
+	for (struct cs_group *group = analysis->groups; group; group = group->next)
+		cs_group_restart(group);
+	analysis->now_ns = now_ns;
+	analysis->unsettled_until_ns = now_ns + UNSETTLED_NS;
+}
+
+void
+cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns)
+{
+	if (now_ns > analysis->now_ns)
+		analysis->now_ns = now_ns;
+	else if (analysis->now_ns - now_ns > CS_ANALYSIS_STEP_BACK_NS)
+		restart(analysis, now_ns);
+	if (analysis->now_ns < analysis->horizon_ns)
+		return;
+	release_in_slices(analysis, analysis->now_ns - analysis->horizon_ns);
+	settle(analysis, false);
 }
 
 static bool

@@ -161,7 +161,14 @@ void cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id);
 int cs_analysis_ingest(
 	struct cs_analysis *analysis, uint32_t id, const struct cs_record *records, size_t count);
 /* Record time has reached now_ns (CLOCK_REALTIME live; end of the capture otherwise): everything older than
- * the horizon is handed out. */
+ * the horizon is handed out.
+ *
+ * A time more than CS_ANALYSIS_STEP_BACK_NS behind the latest one says that the wall clock was set back:
+ * everything pending is handed out, and all starts again from the new time. What was learnt of graphs stays,
+ * clock offsets and windows do not; for a minute then, records far ahead of now_ns, which are from before,
+ * are dropped. A smaller step back is ignored. So a reader that is behind with one of its sources must not
+ * tell that as the time. */
+#define CS_ANALYSIS_STEP_BACK_NS 10000000000ULL
 void cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns);
 /* Hands out everything. */
 void cs_analysis_drain(struct cs_analysis *analysis);

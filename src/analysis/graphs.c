@@ -41,6 +41,15 @@ cs_graphs_destroy(struct cs_graphs *graphs)
 	free(graphs);
 }
 
+void
+cs_graphs_restart(struct cs_graphs *graphs)
+{
+	for (size_t set = 0; set < SETS; set++) {
+		for (size_t way = 0; way < WAYS; way++)
+			graphs->table[set][way].used_ns = 0;
+	}
+}
+
 struct cs_graph *
 cs_graphs_find(struct cs_graphs *graphs, uint32_t graph_id)
 {

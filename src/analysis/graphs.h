@@ -38,6 +38,8 @@ struct cs_passes {
 
 struct cs_graphs *cs_graphs_new(void);
 void cs_graphs_destroy(struct cs_graphs *graphs);
+/* Time starts again: which graph was used last is no longer known. */
+void cs_graphs_restart(struct cs_graphs *graphs);
 /* NULL when it was never noted (or forgotten). */
 struct cs_graph *cs_graphs_find(struct cs_graphs *graphs, uint32_t graph_id);
 /* Finds or makes room; never NULL. graph_id > 0. */

@@ -190,6 +190,28 @@ cs_group_find_slowly(struct cs_lane *lane, uint32_t label_id)
 	return membership->member;
 }
 
+static void
+forget_clock(struct cs_member *member)
+{
+	member->locked = false;
+	member->offset_ns = 0;
+	member->sample_count = 0;
+	member->sample_next = 0;
+}
+
+void
+cs_group_restart(struct cs_group *group)
+{
+	for (uint32_t i = 0; i < group->member_count; i++) {
+		struct cs_member *member = group->members[i];
+
+		forget_clock(member);
+		member->locked_at_ns = 0;
+		member->misses = 0;
+		memset(member->recent, 0, sizeof(member->recent));
+	}
+}
+
 void
 cs_group_leave(struct cs_analysis *analysis, struct cs_lane *lane)
 {
@@ -206,12 +228,8 @@ cs_group_leave(struct cs_analysis *analysis, struct cs_lane *lane)
 			memmove(&group->members[i], &group->members[i + 1],
 				(group->member_count - i) * sizeof(struct cs_member *));
 			/* The others' offsets were against the first. */
-			for (uint32_t k = 0; i == 0 && k < group->member_count; k++) {
-				group->members[k]->locked = false;
-				group->members[k]->offset_ns = 0;
-				group->members[k]->sample_count = 0;
-				group->members[k]->sample_next = 0;
-			}
+			for (uint32_t k = 0; i == 0 && k < group->member_count; k++)
+				forget_clock(group->members[k]);
 			judge(group);
 			break;
 		}

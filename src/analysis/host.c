@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define RANGES   2048U
 #define LAUNCHES 8192U
@@ -33,6 +34,12 @@ void
 cs_host_destroy(struct cs_host *host)
 {
 	free(host);
+}
+
+void
+cs_host_clear(struct cs_host *host)
+{
+	memset(host, 0, sizeof(*host));
 }
 
 void

@@ -18,6 +18,8 @@ struct cs_host_range {
 
 struct cs_host *cs_host_new(void);
 void cs_host_destroy(struct cs_host *host);
+/* As new. */
+void cs_host_clear(struct cs_host *host);
 /* MARK and HOST_LAUNCH records; others are ignored. */
 void cs_host_note(struct cs_host *host, const struct cs_record *record);
 /* The ranges in which the step's first launch was made. Where the launch call is not known: those around the

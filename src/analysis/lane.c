@@ -337,6 +337,22 @@ cs_lane_take_late(struct cs_lane *lane, const struct cs_record *record)
 	return 0;
 }
 
+void
+cs_lane_restart(struct cs_lane *lane)
+{
+	cs_sweep_fini(&lane->sweep);
+	cs_graphs_restart(lane->graphs);
+	lane->marker_name = 0;
+	lane->marker_phase = lane->upcoming_phase = CS_PHASE_UNKNOWN;
+	lane->marker_ns = lane->upcoming_ns = 0;
+	lane->busy_until_ns = 0;
+	lane->eager_start_ns = lane->eager_until_ns = lane->eager_before_ns = 0;
+	lane->watermark_ns = 0;
+	lane->last_end_ns = lane->begun_ns = 0;
+	lane->last_label_id = lane->last_graph_id = lane->last_correlation_id = lane->last_ordinal = 0;
+	lane->begun_graph_id = lane->begun_correlation_id = 0;
+}
+
 static bool
 is_over(const struct cs_unit *unit, uint64_t frontier_ns)
 {

@@ -236,8 +236,9 @@ struct cs_group {
 struct cs_analysis {
 	struct cs_analysis_sink sink;
 	uint64_t horizon_ns;
-	uint64_t now_ns; /* latest cs_analysis_advance */
-	size_t pending;  /* records in all waiting rooms */
+	uint64_t now_ns;             /* latest cs_analysis_advance */
+	uint64_t unsettled_until_ns; /* the clock was set back: records from before may still come; 0 never */
+	size_t pending;              /* records in all waiting rooms */
 	size_t pending_max;
 	size_t waiting_items; /* collectives in units */
 	bool incomplete_steps;
@@ -279,6 +280,8 @@ int cs_lane_take_late(struct cs_lane *lane, const struct cs_record *record);
 void cs_lane_advance(struct cs_lane *lane, uint64_t frontier_ns);
 /* Nothing is waited for any more: what is open is closed, its overlap unknown. */
 void cs_lane_force(struct cs_lane *lane);
+/* Time starts again: nothing that is a time stays, what was learnt does. The lane has been drained. */
+void cs_lane_restart(struct cs_lane *lane);
 
 /* step.c: from units to steps. */
 void cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns);
@@ -308,6 +311,8 @@ void cs_group_leave(struct cs_analysis *analysis, struct cs_lane *lane);
 /* Queues the parts of a formed step with their groups. */
 void cs_group_enter(struct cs_unit *unit);
 void cs_group_destroy(struct cs_analysis *analysis);
+/* Offsets between clocks, and everything else that is a time, are to be learnt anew. */
+void cs_group_restart(struct cs_group *group);
 
 /* match.c: what the ranks tell about each other. */
 

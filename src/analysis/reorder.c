@@ -318,6 +318,14 @@ cs_reorder_release(
 	return 0;
 }
 
+void
+cs_reorder_restart(struct cs_reorder *reorder)
+{
+	reorder->started = false;
+	reorder->base = 0;
+	reorder->frontier_ns = 0;
+}
+
 uint64_t
 cs_reorder_oldest_ns(const struct cs_reorder *reorder)
 {

@@ -53,6 +53,9 @@ int cs_reorder_add(struct cs_reorder *reorder, const struct cs_record *record);
 int cs_reorder_release(
 	struct cs_reorder *reorder, uint64_t until_ns, const struct cs_record **records, size_t *count);
 
+/* Time starts again with the next record. Nothing may wait. */
+void cs_reorder_restart(struct cs_reorder *reorder);
+
 /* Start of the oldest bucket that holds something; UINT64_MAX when nothing waits. */
 uint64_t cs_reorder_oldest_ns(const struct cs_reorder *reorder);
 

@@ -217,6 +217,24 @@ class Values(Case):
         self.assertEqual(pick(samples, "collective_transfer_seconds_count", op="all_reduce", size="65536"), count)
         self.assertAlmostEqual(pick(samples, "collective_transfer_seconds_sum"), count * 100 * US / 1e9, 12)
 
+    def test_old_backlog_turns_no_time_back(self):
+        """A process comes with more records from long ago than one read takes: what was learnt of the others' clocks stays."""
+        def known():
+            return {labels for name, labels in self.server.samples() if name == "collscope_clock_uncertainty_seconds"}
+
+        wait_for(known)
+        before = known()
+        self.server.process.send_signal(signal.SIGSTOP)
+        writer = self.writer(16384)
+        writer.say("gpu", 2)
+        label = int(writer.say("label", "all_reduce", "nccl", 43008, 0, 1, 0, 0))
+        start = time.time_ns() - 600 * 10**9
+        writer.collective(label, start, start + 50 * US, 43008)
+        writer.say("repeat", 9999, 100 * US)
+        self.server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: pick(self.server.samples(), "collective_duration_seconds_count", gpu="2") == 10000)
+        self.assertEqual(known(), before)
+
     def test_overlap(self):
         samples = self.server.samples()
         total = self.STEPS * self.EACH * self.DURATION[0]
