@@ -173,6 +173,7 @@ def torch_sessions(tools):
         return json.loads(done.stdout.splitlines()[-1])
 
     alone = run(gpu.environment(tools, None, ""))
+    print(f"     torch.profiler alone: {alone['gpu_events']}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         beside = run(gpu.environment(tools, "sample", directory, COLLSCOPE_PERIOD_MS=2000, COLLSCOPE_BUDGET=1), str(tools.command))
     check("torch.profiler beside sampling: as many GPU events in ten sessions", beside["gpu_events"] == alone["gpu_events"],

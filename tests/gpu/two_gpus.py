@@ -52,7 +52,12 @@ def torch_ranks(tools, mode, directory, scenario, *arguments, **more):
         env = dict(base, RANK=str(r), NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="COLL,TUNING", NCCL_DEBUG_FILE=logs[r])
         ranks.append(subprocess.Popen([sys.executable, str(HERE / "nccl_ranks.py"), scenario, *map(str, arguments)], env=env,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    outputs = [p.communicate(timeout=240) for p in ranks]
+    try:
+        outputs = [p.communicate(timeout=75) for p in ranks]
+    except subprocess.TimeoutExpired:
+        for p in ranks:
+            p.kill()
+        raise RuntimeError(f"{scenario}: a rank did not end within 75 s: {[p.communicate()[1][-600:] for p in ranks]}") from None
     for p, (_, err) in zip(ranks, outputs):
         if p.returncode:
             raise RuntimeError(f"{scenario}: rank failed with {p.returncode}: {err[-1500:]}")
