@@ -219,37 +219,21 @@ stop_ours(const void *handle)
 /* Off (no segment: dormant, or a forked child) is decided per event; begin and end stay paired since both are
  * cheap. */
 static void
-start_modern(unsigned int version, struct cs_nccl_comm *comm, void **handle, struct cs_nccl_event *event)
+start_event(unsigned int version, struct cs_nccl_comm *comm, void **handle, void *event)
 {
+	bool modern = version >= 5;
+	/* The functions after init have one type in all versions. */
 	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
-	const char *ours = take_event(comm, event);
+	void **parent = modern ? &((struct cs_nccl_event *)event)->parent
+			       : &((struct cs_nccl_event_legacy *)event)->parent;
+	const char *ours = modern ? take_event(comm, event) : take_event_legacy(version, comm, event);
 	void *theirs = NULL;
 
 	*handle = handle_of(ours);
 	if (chained == NULL || comm == NULL || comm->chained == NULL)
 		return;
-	if (handle_is_ours(event->parent))
-		event->parent = NULL;
-	chained->start_event(comm->chained, &theirs, event);
-	if (theirs != NULL) {
-		cs_nccl_chain_remember(theirs, ours);
-		*handle = theirs;
-	}
-}
-
-static void
-start_legacy(
-	unsigned int version, struct cs_nccl_comm *comm, void **handle, struct cs_nccl_event_legacy *event)
-{
-	const struct cs_nccl_profiler_v4 *chained = cs_nccl_chain_table(version);
-	const char *ours = take_event_legacy(version, comm, event);
-	void *theirs = NULL;
-
-	*handle = handle_of(ours);
-	if (chained == NULL || comm == NULL || comm->chained == NULL)
-		return;
-	if (handle_is_ours(event->parent))
-		event->parent = NULL;
+	if (handle_is_ours(*parent))
+		*parent = NULL;
 	chained->start_event(comm->chained, &theirs, event);
 	if (theirs != NULL) {
 		cs_nccl_chain_remember(theirs, ours);
@@ -260,7 +244,6 @@ start_legacy(
 static void
 stop_event(unsigned int version, void *handle)
 {
-	/* The functions after init have one type in all versions. */
 	const struct cs_nccl_profiler_v5 *chained;
 
 	if (handle == NULL || handle_is_ours(handle)) {
@@ -368,11 +351,11 @@ init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const ch
  * --------------------------------------------------------------------------------------------------- */
 
 /* The functions that all versions have, with errno kept for NCCL's caller. */
-#define CS_PLUGIN_FUNCTIONS(version, event_type, start)                                                      \
-	static int start_v##version(void *context, void **handle, event_type *event)                         \
+#define CS_PLUGIN_FUNCTIONS(version)                                                                         \
+	static int start_v##version(void *context, void **handle, void *event)                               \
 	{                                                                                                    \
 		int saved = errno;                                                                           \
-		start(version, context, handle, event);                                                      \
+		start_event(version, context, handle, event);                                                \
 		errno = saved;                                                                               \
 		return CS_NCCL_SUCCESS;                                                                      \
 	}                                                                                                    \
@@ -395,7 +378,7 @@ init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const ch
 	}
 
 #define CS_PLUGIN_V1(version)                                                                                \
-	CS_PLUGIN_FUNCTIONS(version, struct cs_nccl_event_legacy, start_legacy)                              \
+	CS_PLUGIN_FUNCTIONS(version)                                                                         \
 	static int init_call_v##version(void **context, int *mask)                                           \
 	{                                                                                                    \
 		cs_nccl_version_find(__builtin_return_address(0));                                           \
@@ -406,7 +389,7 @@ init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const ch
 		start_v##version, stop_v##version, record_v##version, finalize_v##version};
 
 #define CS_PLUGIN_V5(version)                                                                                \
-	CS_PLUGIN_FUNCTIONS(version, struct cs_nccl_event, start_modern)                                     \
+	CS_PLUGIN_FUNCTIONS(version)                                                                         \
 	static int init_call_v##version(void **context, uint64_t hash, int *mask, const char *name,          \
 		int nodes, int ranks, int rank, cs_nccl_logger logger)                                       \
 	{                                                                                                    \
@@ -421,7 +404,7 @@ CS_PLUGIN_V1(1)
 CS_PLUGIN_V1(2)
 CS_PLUGIN_V1(3)
 
-CS_PLUGIN_FUNCTIONS(4, struct cs_nccl_event_legacy, start_legacy)
+CS_PLUGIN_FUNCTIONS(4)
 
 static int
 init_call_v4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,

@@ -166,8 +166,9 @@ _Static_assert(offsetof(struct cs_nccl_p2p_api, datatype) == 16, "v5");
 typedef void (*cs_nccl_logger)(
 	int level, unsigned long flags, const char *file, int line, const char *format, ...);
 
-#define CS_NCCL_PROFILER_TAIL(event)                                                                         \
-	int (*start_event)(void *context, void **handle, event *descriptor);                                 \
+/* event: struct cs_nccl_event_legacy for v1 to v4, struct cs_nccl_event from v5 on. */
+#define CS_NCCL_PROFILER_TAIL                                                                                \
+	int (*start_event)(void *context, void **handle, void *event);                                       \
 	int (*stop_event)(void *handle);                                                                     \
 	int (*record_event_state)(void *handle, int state, void *arguments);                                 \
 	int (*finalize)(void *context);
@@ -175,21 +176,21 @@ typedef void (*cs_nccl_logger)(
 struct cs_nccl_profiler_v1 { /* v1 to v3 */
 	const char *name;
 	int (*init)(void **context, int *mask);
-	CS_NCCL_PROFILER_TAIL(struct cs_nccl_event_legacy)
+	CS_NCCL_PROFILER_TAIL
 };
 
 struct cs_nccl_profiler_v4 {
 	const char *name;
 	int (*init)(void **context, int *mask, const char *comm_name, uint64_t comm_hash, int nodes,
 		int ranks, int rank, cs_nccl_logger logger);
-	CS_NCCL_PROFILER_TAIL(struct cs_nccl_event_legacy)
+	CS_NCCL_PROFILER_TAIL
 };
 
 struct cs_nccl_profiler_v5 { /* v5 to v7 */
 	const char *name;
 	int (*init)(void **context, uint64_t comm_hash, int *mask, const char *comm_name, int nodes,
 		int ranks, int rank, cs_nccl_logger logger);
-	CS_NCCL_PROFILER_TAIL(struct cs_nccl_event)
+	CS_NCCL_PROFILER_TAIL
 };
 
 _Static_assert(sizeof(struct cs_nccl_profiler_v1) == 6 * sizeof(void *), "name and five functions");

@@ -258,8 +258,8 @@ an_unknown_type_gives_no_size(void **state)
 
 /* v1 to v4: the launch comes first, then Group and Coll. type is one byte; rank at 16. */
 static void
-legacy_launch(int (*start_event)(void *, void **, struct cs_nccl_event_legacy *), int (*stop_event)(void *),
-	void *context, union descriptor coll)
+legacy_launch(int (*start_event)(void *, void **, void *), int (*stop_event)(void *), void *context,
+	union descriptor coll)
 {
 	union descriptor group = {0};
 	void *group_handle = NULL, *coll_handle = NULL;
