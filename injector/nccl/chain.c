@@ -46,7 +46,7 @@ cs_nccl_chain_load(const char *plugin)
 	if (library == NULL) {
 		const char *reason = dlerror();
 
-		cs_log_warn("cannot forward to the NCCL profiler plugin \"%s\": %s", plugin,
+		cs_log_warn("Cannot forward to the NCCL profiler plugin \"%s\": %s", plugin,
 			reason != NULL ? reason : "it cannot be loaded");
 		return -ENOENT;
 	}
@@ -57,7 +57,7 @@ cs_nccl_chain_load(const char *plugin)
 		found += tables[version] != NULL;
 	}
 	if (found == 0) {
-		cs_log_warn("cannot forward to \"%s\": it exports no ncclProfiler_v1 ... ncclProfiler_v7",
+		cs_log_warn("Cannot forward to \"%s\": it exports no ncclProfiler_v1 ... ncclProfiler_v7",
 			plugin);
 		return -ENOENT;
 	}
@@ -69,7 +69,7 @@ cs_nccl_chain_table(unsigned int version)
 {
 	if (tables[version] == NULL && plugin_name[0] != '\0' &&
 		atomic_exchange_explicit(&complained, 1, memory_order_relaxed) == 0)
-		cs_log_warn("this NCCL speaks profiler interface %u, which \"%s\" lacks: nothing is "
+		cs_log_warn("This NCCL speaks profiler interface %u, which \"%s\" lacks: nothing is "
 			    "forwarded to it",
 			version, plugin_name);
 	return tables[version];

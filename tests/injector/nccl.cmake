@@ -9,3 +9,13 @@ foreach(name announce nccl_profiler nvtx)
 endforeach()
 target_link_options(test_announce PRIVATE -Wl,--wrap=cs_thread_slot_claim)
 target_link_options(test_nvtx PRIVATE -Wl,--wrap=syscall)
+
+# A plugin and a tool that were there before us.
+add_library(chained_tools MODULE chained_tools.c)
+target_include_directories(chained_tools PRIVATE ${CS_INJECTOR_DIR})
+target_link_libraries(chained_tools PRIVATE cs::cuda_headers)
+cs_target(chained_tools)
+cs_unit_test(test_chained SOURCES test_chained.c ${CS_NCCL_TEST_SOURCES} LIBS cs_reader cs::cuda_headers ${CMAKE_DL_LIBS})
+target_include_directories(test_chained PRIVATE ${CS_INJECTOR_DIR})
+target_compile_definitions(test_chained PRIVATE CS_CHAINED_TOOLS="$<TARGET_FILE:chained_tools>")
+add_dependencies(test_chained chained_tools)
