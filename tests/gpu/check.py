@@ -62,6 +62,51 @@ def full_mode(tools, kind, plain):
         check(f"{kind} full: a step per launch", len(steps) == truth["steps"], f"{len(steps)} of {truth['steps']}")
 
 
+def counts_that_differ(want, seen):
+    """The keys whose counts differ, as text for the report."""
+    return [f"{key[0]} {key[1:]}: {seen[key]} of {want[key]}" for key in sorted(want.keys() | seen.keys(), key=str)
+            if want[key] != seen[key]]
+
+
+def layouts(tools):
+    """Every parameter layout that the catalogue has a size for: the exact size, and none where a sanity check fails."""
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run([str(tools.layouts), str(tools.layouts_before)], env=gpu.environment(tools, "full", directory),
+                              capture_output=True, text=True, check=False, timeout=180)
+        if done.returncode:
+            check("layouts: injected run", False, done.stderr[-500:])
+            return
+        truth = json.loads(done.stdout)
+        seen = collectives(gpu.dump(tools, directory))
+        process = gpu.status(tools, directory)["processes"][0]
+    check("layouts: silent", done.stderr == "", done.stderr[:300])
+    check("layouts: every kernel ran", truth["kernels_ran"] == truth["kernels_total"],
+          f"{truth['kernels_ran']} of {truth['kernels_total']}")
+    for way in ("eager", "replayed"):
+        want, ours, ranks, our_ranks = (collections.Counter() for _ in range(4))
+        for size in truth["sizes"]:
+            want[size["kernel"], size["impl"], size["bytes"]] += size[way]
+            if size["rank"] is not None:
+                ranks[size["kernel"], size["rank"]] += size[way]
+        with_rank = {kernel for kernel, _ in ranks}
+        for o in seen:
+            if (o["graph"] is None) != (way == "eager"):
+                continue
+            ours[o["kernel"], o["impl"], o["bytes"]] += 1
+            if o["bytes"] is not None and o["kernel"] in with_rank:
+                our_ranks[o["kernel"], o["rank"]] += 1
+        wrong = counts_that_differ(want, ours)
+        check(f"layouts {way}: every size of every kernel", not wrong,
+              f"{len(want)} kinds, {sum(want.values())} launches; {len(wrong)} wrong {'; '.join(wrong[:5])}")
+        wrong = counts_that_differ(ranks, our_ranks)
+        check(f"layouts {way}: every rank", not wrong, f"{len(wrong)} wrong {'; '.join(wrong[:5])}")
+    lost = {k: v for k, v in process.get("records_lost", {}).items() if v}
+    check("layouts: nothing lost", not lost, str(lost))
+    failed = sum(size["eager"] + size["replayed"] for size in truth["sizes"] if size["bytes"] is None)
+    reasons = {k: v for k, v in process.get("unlabelled", {}).items() if v}
+    check("layouts: every failed check counted", reasons == {"check_failed": failed}, f"{reasons}, want {failed}")
+
+
 def events(tools, kind):
     with tempfile.TemporaryDirectory() as directory:
         env = gpu.environment(tools, "full", directory)
@@ -190,6 +235,7 @@ def main():
     steps = {
         "full-ar": lambda: full_mode(tools, "ar", plain["ar"]),
         "full-nccl": lambda: full_mode(tools, "nccl", plain["nccl"]),
+        "layouts": lambda: layouts(tools),
         "events-ar": lambda: events(tools, "ar"),
         "events-nccl": lambda: events(tools, "nccl"),
         "sample": lambda: sample_mode(tools, plain["ar"]),

@@ -23,13 +23,15 @@ class Tools:
         self.workload = self.work / "workload"
         self.standins = self.work / "libstandins.so"
         self.bare = self.work / "libbare_cupti.so"
+        self.layouts = self.work / "layouts"
+        self.layouts_before = self.work / "liblayouts_before.so"
         for path in (self.library, self.command):
             if not path.exists():
                 sys.exit(f"check: {path} is missing; build first (scripts/test)")
 
     def compile(self):
         """Builds the CUDA programs, or takes those of CS_GPU_PREBUILT, a folder."""
-        names = [self.workload, self.standins, self.bare]
+        names = [self.workload, self.standins, self.bare, self.layouts, self.layouts_before]
         prebuilt = os.environ.get("CS_GPU_PREBUILT")
         if prebuilt:
             for path in names:
@@ -42,6 +44,9 @@ class Tools:
         jobs = [
             subprocess.Popen(base + ["-o", str(self.workload), str(here / "workload.cu")]),
             subprocess.Popen(base + ["-shared", "-Xcompiler", "-fPIC", "-o", str(self.standins), str(here / "standins_lib.cu")]),
+            subprocess.Popen(base + ["-o", str(self.layouts), str(here / "layouts.cu")]),
+            subprocess.Popen(base + ["-shared", "-Xcompiler", "-fPIC", "-o", str(self.layouts_before),
+                                     str(here / "layouts_before.cu")]),
         ]
         if any([job.wait() for job in jobs]):
             sys.exit("check: nvcc failed")
