@@ -26,7 +26,7 @@ static const size_t message_bytes = message_elements * sizeof(__nv_bfloat16);
 
 /* One rank's buffers. */
 struct rank_state {
-	__nv_bfloat16 *input, *output, *x;
+	__nv_bfloat16 *input, *output, *x, *scratch;
 	float *partial;
 	vllm::Signal *self;
 	vllm::RankData *data; /* device */
@@ -41,6 +41,7 @@ rank_allocate(rank_state &r, int seed)
 	CHECK(cudaMalloc(&r.input, message_bytes));
 	CHECK(cudaMalloc(&r.output, message_bytes));
 	CHECK(cudaMalloc(&r.x, message_bytes));
+	CHECK(cudaMalloc(&r.scratch, message_bytes));
 	CHECK(cudaMalloc(&r.partial, message_elements * CS_DECODE_SPLIT_K * sizeof(float)));
 	CHECK(cudaMalloc(&r.self, sizeof(vllm::Signal)));
 	CHECK(cudaMalloc(&r.data, sizeof(vllm::RankData)));

@@ -10,6 +10,7 @@
  *   --ipc N --rank R --exchange DIR   N processes on this GPU share their buffers through CUDA IPC; one rank each
  *   --device N     GPU (default 0); with --ipc on several GPUs each process names its own
  *   --sync         the CPU waits for every step; else it runs ahead
+ *   --copies        a copy and a set of 43,008 bytes in every layer of the graph, which change nothing
  *   --late-us N    this process comes that late to every all-reduce
  *   --events N     eager all-reduces of --spin-us each, timed by CUDA events, before the loop
  */
@@ -40,6 +41,7 @@ struct options {
 	int device = 0;
 	std::string exchange;
 	int pause_ms = 0; /* after the loop, before exit */
+	bool copies = false;
 	int late_us = 0;  /* hold the stream this long before every all-reduce */
 	bool abandon = false; /* exit without destroying anything */
 };
@@ -143,6 +145,10 @@ launch_step(const options &o, std::vector<rank_state> &ranks, const __nv_bfloat1
 		launch_product(ranks[0], weight, stream);
 		launch_product(ranks[0], weight, stream);
 		n.kernels += 4;
+		if (o.copies) {
+			CHECK(cudaMemcpyAsync(ranks[0].scratch, ranks[0].input, message_bytes, cudaMemcpyDeviceToDevice, stream));
+			CHECK(cudaMemsetAsync(ranks[0].scratch, 0, message_bytes, stream));
+		}
 		if (o.late_us) {
 			decode_spin<<<1, 1, 0, stream>>>((unsigned)o.late_us * 1000U);
 			n.kernels++;
@@ -244,7 +250,7 @@ parse(int argc, char **argv)
 		{"steps", 1, nullptr, 'n'}, {"seconds", 1, nullptr, 't'}, {"sync", 0, nullptr, 's'},
 		{"events", 1, nullptr, 'e'}, {"spin-us", 1, nullptr, 'u'}, {"ipc", 1, nullptr, 'i'},
 		{"rank", 1, nullptr, 'r'}, {"device", 1, nullptr, 'd'}, {"exchange", 1, nullptr, 'x'}, {"pause-ms", 1, nullptr, 'p'},
-		{"abandon", 0, nullptr, 'a'}, {"late-us", 1, nullptr, 'L'}, {nullptr, 0, nullptr, 0}};
+		{"abandon", 0, nullptr, 'a'}, {"late-us", 1, nullptr, 'L'}, {"copies", 0, nullptr, 'C'}, {nullptr, 0, nullptr, 0}};
 	options o;
 	int c;
 
@@ -263,6 +269,7 @@ parse(int argc, char **argv)
 		case 'x': o.exchange = optarg; break;
 		case 'p': o.pause_ms = atoi(optarg); break;
 		case 'a': o.abandon = true; break;
+		case 'C': o.copies = true; break;
 		case 'L': o.late_us = atoi(optarg); break;
 		default: exit(2);
 		}
