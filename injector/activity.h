@@ -20,7 +20,7 @@
 #define CS_ACTIVITY_H
 
 #include "coalesce.h"
-#include "labels.h"
+#include "labels/labels.h"
 #include "launches.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "delivery.h"
-#include "labels.h"
+#include "labels/labels.h"
 #include "log.h"
 #include "release.h"
 #include "rundir.h"

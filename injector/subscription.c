@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "context.h"
-#include "labels.h"
+#include "labels/labels.h"
 #include "log.h"
 #include "tracing.h"
 

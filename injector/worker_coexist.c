@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "coexist.h"
-#include "labels.h"
+#include "labels/labels.h"
 #include "log.h"
 #include "subscription.h"
 #include "tracing.h"

@@ -5,7 +5,7 @@
 #include "clock.h"
 #include "context.h"
 #include "identity.h"
-#include "labels.h"
+#include "labels/labels.h"
 #include "log.h"
 #include "release.h"
 #include "subscription.h"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The label side alone: its sources, a CUPTI and driver of function pointers (labels_world.c), the real catalogue and segment.
-set(CS_LABEL_SOURCES labels.c label_table.c labels_graph.c labels_launch.c labels_resolve.c ledger.c eager.c history.c function_cache.c name_cache.c
-    announce.c thread_slot.c)
-list(TRANSFORM CS_LABEL_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/injector/)
+file(GLOB CS_LABEL_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/injector/labels/*.c)
+list(APPEND CS_LABEL_SOURCES ${CMAKE_SOURCE_DIR}/injector/announce.c ${CMAKE_SOURCE_DIR}/injector/thread_slot.c)
 add_library(cs_labels_only STATIC ${CS_LABEL_SOURCES} labels_world.c)
-target_include_directories(cs_labels_only PUBLIC ${CMAKE_SOURCE_DIR}/injector ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(cs_labels_only PUBLIC ${CMAKE_SOURCE_DIR}/injector ${CMAKE_SOURCE_DIR}/injector/labels
+    ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(cs_labels_only SYSTEM PUBLIC ${CS_CMOCKA_INCLUDE_DIR})
 target_link_libraries(cs_labels_only PUBLIC cs_reader cs::cuda_headers Threads::Threads)
 cs_target(cs_labels_only)
