@@ -3,10 +3,8 @@
 
 #include "log.h"
 #include "subscription.h"
+#include "thread.h"
 #include "tracing.h"
-#include "worker.h"
-
-#include <signal.h>
 
 void
 cs_release(struct cs_instance *instance)
@@ -32,21 +30,8 @@ run(void *argument)
 void
 cs_release_elsewhere(struct cs_instance *instance)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
+	int error = cs_thread_start(run, instance);
 
-	if (pthread_attr_init(&attributes) != 0)
-		return;
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, CS_WORKER_STACK_BYTES);
-	/* A thread begins with its creator's mask. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, run, instance);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
 	if (error != 0)
-		cs_log_debug("CUPTI stays subscribed: no thread to give it back error=%d", error);
+		cs_log_debug("CUPTI stays subscribed: no thread to give it back error=%d", -error);
 }

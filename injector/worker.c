@@ -4,10 +4,10 @@
 #include "clock.h"
 #include "coexist.h"
 #include "identity.h"
+#include "thread.h"
 #include "tracing.h"
 #include "worker_private.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 static struct cs_worker worker;
@@ -141,10 +141,6 @@ int
 cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 {
 	uint64_t now_ns = cs_clock_realtime_ns();
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
 
 	atomic_store(&instance->leaving, CS_LEAVING_NOT);
 	worker.instance = instance;
@@ -159,16 +155,5 @@ cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 		atomic_store(&worker.status->period_ns, worker.schedule.period_ns);
 	atomic_store(&worker.status->window_ns, worker.schedule.window_ns);
 
-	error = pthread_attr_init(&attributes);
-	if (error != 0)
-		return -error;
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, CS_WORKER_STACK_BYTES);
-	/* A thread begins with its creator's mask. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, run, &worker);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return -error;
+	return cs_thread_start(run, &worker);
 }

@@ -2,7 +2,7 @@
 /*
  * Our one thread. It follows the schedule (schedule.h), hands records over (FlushAll every COLLSCOPE_FLUSH_MS
  * while there is something to hand over), answers requests from CONTROL, keeps STATUS up to date, and decides
- * when to give up the subscription or to stand aside (coexist.h). All signals are blocked in it. It never
+ * when to give up the subscription or to stand aside (coexist.h). It never
  * holds a lock while it calls CUPTI.
  */
 #ifndef CS_WORKER_H
@@ -10,9 +10,6 @@
 
 #include "instance.h"
 
-/* CUPTI patches every loaded module when kernel records are switched on, on the calling thread's stack: 256
- * KiB overflowed on an H200 with CUPTI 13.0. Address space; what is touched stays far below. */
-#define CS_WORKER_STACK_BYTES (2U * 1024U * 1024U)
 /* Longest sleep: how late a request is answered, and how old a heartbeat gets. */
 #define CS_WORKER_TURN_MS 100U
 

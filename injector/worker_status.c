@@ -9,6 +9,7 @@
 #include "log.h"
 #include "release.h"
 #include "subscription.h"
+#include "thread.h"
 
 /* Records without a valid time before we give up. */
 #define BAD_RECORDS_MIN 1000U
@@ -118,7 +119,7 @@ void
 cs_worker_update_memory(struct cs_worker *w)
 {
 	uint64_t host_bytes = cs_segment_writer_mapped_bytes(w->writer) + cs_labels_mapped_bytes() +
-			      cs_buffers_mapped_bytes(cs_delivery_buffers()) + CS_WORKER_STACK_BYTES;
+			      cs_buffers_mapped_bytes(cs_delivery_buffers()) + CS_THREAD_STACK_BYTES;
 
 	atomic_store_explicit(&w->status->host_memory_bytes, host_bytes, memory_order_relaxed);
 	/* The cap; CUPTI does not tell how much of it is in use. */
