@@ -3,16 +3,23 @@
 """One rank of a tensor-parallel group on real GPUs, with torch.distributed and NCCL. Started once per rank by two_gpus.py with RANK,
 WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Prints one JSON object of truth.
 
-    nccl_ranks.py SCENARIO [--steps N] [--bytes N] [--late-us N]
+    nccl_ranks.py SCENARIO [--steps N] [--bytes N] [--late-us N] [--slow-start-ms N] [--standins LIBRARY] [--profile]
 
-Scenarios: graph (122 all-reduces a step in a CUDA graph), sweep (eager, 4 KiB to 64 MiB, three operations), grouped, two-comms
-(two communicators on two streams at once), copy (host-to-device copies under the all-reduces), late (rank 1 spins first),
-symm-one-shot, symm-two-shot (torch symmetric memory in a CUDA graph).
+Scenarios: graph (122 all-reduces a step in a CUDA graph), eager (the same without a graph), sweep (eager, 4 KiB to 64 MiB, three
+operations), grouped, two-comms (two communicators on two streams at once), copy (a host-to-device copy beside the first
+all-reduces of each step), late (rank 1 holds its stream for a known time before each all-reduce), slow-start (rank 1 launches
+each step late), symm-one-shot, symm-two-shot (torch symmetric memory in a CUDA graph).
+
+--profile: the loop runs under torch.profiler, and the truth has the mean duration and overlap that its trace tells.
 """
 import argparse
+import bisect
+import ctypes
+import faulthandler
 import json
 import os
 import statistics
+import tempfile
 import time
 
 import torch
@@ -64,6 +71,40 @@ def make_graph(body):
     return graph
 
 
+def union(spans):
+    merged = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([begin, end])
+    return merged
+
+
+def under(span, merged):
+    at = max(0, bisect.bisect([m[0] for m in merged], span[0]) - 1)
+    total = 0
+    while at < len(merged) and merged[at][0] < span[1]:
+        total += max(0, min(span[1], merged[at][1]) - max(span[0], merged[at][0]))
+        at += 1
+    return total
+
+
+def profiled(loop):
+    """Runs loop under torch.profiler: what NCCL's kernels did by its trace, in us a kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        loop()
+        torch.cuda.synchronize()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profiler.export_chrome_trace(file.name)
+        with open(file.name, encoding="utf-8") as trace:
+            events = [e for e in json.load(trace)["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy")]
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["name"].startswith("ncclDevKernel")]
+    copies = union((e["ts"], e["ts"] + e["dur"]) for e in events if e["cat"] == "gpu_memcpy" and "HtoD" in e["name"])
+    return {"profiled_count": len(spans), "profiled_us": sum(e - b for b, e in spans) / max(1, len(spans)),
+            "profiled_copy_us": sum(under(s, copies) for s in spans) / max(1, len(spans))}
+
+
 def event_us(body, repeats):
     """Mean time of body on a busy stream by CUDA events: back to back, so gaps hide behind a first long kernel."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -85,8 +126,12 @@ def main():
     parser.add_argument("--bytes", type=int, default=43008)
     parser.add_argument("--layers", type=int, default=61)
     parser.add_argument("--late-us", type=int, default=80)
+    parser.add_argument("--slow-start-ms", type=float, default=2)
+    parser.add_argument("--standins", help="libstandins.so, for late")
     parser.add_argument("--ahead", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
+    faulthandler.dump_traceback_later(60)
     rank = rank_setup()
     torch.manual_seed(rank)
     x = torch.randn(args.bytes // 2 // HIDDEN, HIDDEN, device="cuda", dtype=torch.bfloat16)
@@ -94,31 +139,47 @@ def main():
     truth = {"scenario": args.scenario, "rank": rank, "pid": os.getpid(), "bytes": args.bytes, "steps": args.steps}
     count = args.layers * 2
 
-    if args.scenario in ("graph", "late", "copy"):
-        host = torch.empty(64 << 20, dtype=torch.uint8, pin_memory=True) if args.scenario == "copy" else None
-        target = torch.empty_like(host, device="cuda") if host is not None else None
+    if args.scenario in ("graph", "eager", "late", "slow-start", "copy"):
+        host = torch.empty(16 << 20, dtype=torch.uint8, pin_memory=True)
+        target = torch.empty_like(host, device="cuda")
         copies = torch.cuda.Stream()
-        cycles = int(args.late_us * 1.98e3) if args.scenario == "late" and rank == 1 else 0
+        standins = ctypes.CDLL(args.standins) if args.scenario == "late" and rank == 1 else None
+        sleeps = []
 
         def body():
+            main = torch.cuda.current_stream()
+            if args.scenario == "copy":
+                copies.wait_stream(main)
+                with torch.cuda.stream(copies):
+                    target.copy_(host, non_blocking=True)
             y = x
             for _ in range(count):
                 y = torch.tanh((y @ w) @ w)
-                if cycles:
-                    torch.cuda._sleep(cycles)
+                if standins:
+                    standins.cs_standins_hold(ctypes.c_uint(args.late_us), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
                 dist.all_reduce(y)
+            if args.scenario == "copy":
+                main.wait_stream(copies)
             return y
 
-        graph = make_graph(body)
+        graph = make_graph(body) if args.scenario != "eager" else None
 
         def replay(_):
-            if host is not None:
-                with torch.cuda.stream(copies):
-                    target.copy_(host, non_blocking=True)
-            graph.replay()
+            if args.scenario == "slow-start" and rank == 1:
+                before = time.perf_counter()
+                time.sleep(args.slow_start_ms / 1e3)
+                sleeps.append((time.perf_counter() - before) * 1e6)
+            if graph:
+                graph.replay()
+            else:
+                body()
 
-        truth.update(timed_loop(replay, args.steps, not args.ahead))
+        if args.profile:
+            truth.update(profiled(lambda: timed_loop(replay, args.steps, not args.ahead)))
+        else:
+            truth.update(timed_loop(replay, args.steps, not args.ahead))
         truth["all_reduce_per_step"] = count
+        truth["sleep_us"] = statistics.median(sleeps) if sleeps else 0
         if args.scenario == "graph":
             # 64 MiB: some hundred microseconds each, so that the gaps between launches do not count.
             big = torch.ones(32 << 20, device="cuda", dtype=torch.bfloat16)

@@ -32,3 +32,11 @@ cs_standins_nccl(cudaStream_t stream)
 {
 	launch_nccl(ranks[0], stream);
 }
+
+/* Holds the stream for this long: a rank that comes late by a known time. */
+extern "C" void
+cs_standins_hold(unsigned int hold_us, cudaStream_t stream)
+{
+	decode_spin<<<1, 1, 0, stream>>>(hold_us * 1000U);
+	CHECK(cudaGetLastError());
+}
