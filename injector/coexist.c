@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coexist.h"
 
+static unsigned int haste = 1;
+
+void
+cs_coexist_hurry(unsigned int divisor)
+{
+	haste = divisor < 1 ? 1 : divisor > CS_COEXIST_HASTE_MAX ? CS_COEXIST_HASTE_MAX : divisor;
+}
+
+uint64_t
+cs_coexist_step_back_ns(void)
+{
+	return CS_COEXIST_STEP_BACK_NS / haste;
+}
+
 bool
 cs_coexist_should_unsubscribe(
 	enum cs_mode mode, uint64_t now_ns, uint64_t first_context_ns, uint64_t last_graph_ns)
@@ -8,8 +22,9 @@ cs_coexist_should_unsubscribe(
 	if (mode == CS_MODE_FULL || first_context_ns == 0)
 		return false;
 	if (last_graph_ns == 0)
-		return now_ns > first_context_ns && now_ns - first_context_ns >= CS_COEXIST_NO_GRAPH_NS;
-	return now_ns > last_graph_ns && now_ns - last_graph_ns >= CS_COEXIST_QUIET_NS;
+		return now_ns > first_context_ns &&
+		       now_ns - first_context_ns >= CS_COEXIST_NO_GRAPH_NS / haste;
+	return now_ns > last_graph_ns && now_ns - last_graph_ns >= CS_COEXIST_QUIET_NS / haste;
 }
 
 static bool

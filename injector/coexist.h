@@ -20,7 +20,7 @@
  * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that
  * follows is that it is looked at again a step-back later.
  *
- * Pure; one thread.
+ * Pure; one thread. The times that a test cannot wait for can be divided: cs_coexist_hurry.
  */
 #ifndef CS_COEXIST_H
 #define CS_COEXIST_H
@@ -34,6 +34,11 @@
 #define CS_COEXIST_BUSY_SHARE     0.2
 #define CS_COEXIST_RETURN_NS      500000000ULL
 #define CS_COEXIST_PROBES_IN_VAIN 3U
+
+/* Divides the quiet, no-graph and step-back times; 1 at first. Start-up, before there is a worker. */
+#define CS_COEXIST_HASTE_MAX 1000U
+void cs_coexist_hurry(unsigned int divisor);
+uint64_t cs_coexist_step_back_ns(void);
 
 /* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_REALTIME; a clock set back only delays. */
 bool cs_coexist_should_unsubscribe(

@@ -16,7 +16,7 @@ void
 cs_worker_stand_aside(const char *other)
 {
 	worker.yielded = true;
-	worker.step_back_until_ns = cs_clock_monotonic_ns() + CS_COEXIST_STEP_BACK_NS;
+	worker.step_back_until_ns = cs_clock_monotonic_ns() + cs_coexist_step_back_ns();
 	snprintf(worker.reason, sizeof(worker.reason),
 		"Another tool uses CUPTI%s%s; trying again every minute (docs/coexistence.md)",
 		other[0] ? ": " : "", other);

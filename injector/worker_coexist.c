@@ -64,7 +64,7 @@ yield_to_other(struct cs_worker *w)
 		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %u s, "
 		"unless "
 		"paused (docs/coexistence.md)",
-		(unsigned int)(CS_COEXIST_STEP_BACK_NS / CS_NS_PER_S));
+		(unsigned int)(cs_coexist_step_back_ns() / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 	settle(w, true);
@@ -74,7 +74,7 @@ yield_to_other(struct cs_worker *w)
 	w->lingering = false;
 	w->probing = false;
 	w->yielded = true;
-	w->step_back_until_ns = w->monotonic_ns + CS_COEXIST_STEP_BACK_NS;
+	w->step_back_until_ns = w->monotonic_ns + cs_coexist_step_back_ns();
 }
 
 void
@@ -187,7 +187,7 @@ cs_worker_come_back(struct cs_worker *w)
 	if (back && atomic_load(&w->instance->traced))
 		back = cs_tracing_register(w->instance) == CUPTI_SUCCESS;
 	cs_instance_leave_cupti();
-	w->step_back_until_ns = w->monotonic_ns + CS_COEXIST_STEP_BACK_NS;
+	w->step_back_until_ns = w->monotonic_ns + cs_coexist_step_back_ns();
 	if (!back)
 		return;
 	w->yielded = false;

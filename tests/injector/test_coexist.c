@@ -36,6 +36,21 @@ test_unsubscribe(void **state)
 		cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE - 600 * S, context_ns, BASE + 570 * S));
 }
 
+/* Ten times sooner; 0 is no divisor. */
+static void
+test_haste(void **state)
+{
+	(void)state;
+	cs_coexist_hurry(10);
+	assert_int_equal(cs_coexist_step_back_ns(), CS_COEXIST_STEP_BACK_NS / 10);
+	assert_false(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 29 * S / 10, BASE, BASE));
+	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 3 * S, BASE, BASE));
+	assert_false(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 11 * S, BASE, 0));
+	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 12 * S, BASE, 0));
+	cs_coexist_hurry(0);
+	assert_int_equal(cs_coexist_step_back_ns(), CS_COEXIST_STEP_BACK_NS);
+}
+
 static void
 test_verdicts(void **state)
 {
@@ -82,6 +97,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unsubscribe),
+		cmocka_unit_test(test_haste),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_silence_adds_up),
 	};
