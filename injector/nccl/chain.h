@@ -6,7 +6,7 @@
 #ifndef CS_NCCL_CHAIN_H
 #define CS_NCCL_CHAIN_H
 
-#define CS_NCCL_VERSIONS 7
+#include "profiler_abi.h"
 
 /* Start-up. plugin: what NCCL_PROFILER_PLUGIN named, by NCCL's rules (a path, or "foo" for
  * libnccl-profiler-foo.so). 0, or -ENOENT with one line on stderr. */

@@ -133,6 +133,15 @@ cs_nccl_protocol_by_number(unsigned int protocol)
 	return PICK(values, protocol);
 }
 
+uint8_t
+cs_nccl_reduction_by_number(unsigned int op)
+{
+	static const uint8_t values[] = {
+		CS_REDUCTION_SUM, CS_REDUCTION_PROD, CS_REDUCTION_MAX, CS_REDUCTION_MIN, CS_REDUCTION_AVG};
+
+	return PICK(values, op);
+}
+
 static bool
 counts_one_part(uint8_t op)
 {

@@ -2,8 +2,8 @@
 /*
  * NCCL's words for operations, element types, algorithms and protocols, and what a count means in bytes. The
  * texts are those of ncclFuncToString, ncclDatatypeToString, ncclAlgoToString and ncclProtoToString; the
- * numbers those of ncclFunc_t, ncclDataType_t and the NCCL_ALGO_ and NCCL_PROTO_ constants. Pure; unknown
- * input gives the enum's UNKNOWN. NULL texts are fine.
+ * numbers those of ncclFunc_t, ncclDataType_t, ncclRedOp_t and the NCCL_ALGO_ and NCCL_PROTO_ constants.
+ * Pure; unknown input gives the enum's UNKNOWN. NULL texts are fine.
  */
 #ifndef CS_NCCL_FACTS_H
 #define CS_NCCL_FACTS_H
@@ -22,6 +22,8 @@ uint8_t cs_nccl_op_by_number(unsigned int func);
 uint8_t cs_nccl_dtype_by_number(unsigned int datatype);
 uint8_t cs_nccl_algorithm_by_number(unsigned int algorithm);
 uint8_t cs_nccl_protocol_by_number(unsigned int protocol);
+/* Of ncclRedOp_t. What a program made itself (a number past the last of NCCL's own) is unknown. */
+uint8_t cs_nccl_reduction_by_number(unsigned int op);
 
 /*
  * Message bytes on one rank as nccl-tests counts them, from the bytes of the API's count: all-gather,

@@ -117,7 +117,7 @@ announce_late(struct cs_nccl_comm *comm, const struct late_fields *fields)
 static void
 announce_late_v1(const struct cs_nccl_event_legacy *event)
 {
-	const struct cs_nccl_coll_v1 *coll = &event->coll.v1;
+	const struct cs_nccl_coll_v1 *coll = &event->u.coll_v1;
 	struct cs_nccl_comm *comm =
 		cs_nccl_comm_open(coll->comm_hash, event->rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, coll->name);
 	uint8_t op = cs_nccl_op_by_number(coll->func);
@@ -129,6 +129,7 @@ announce_late_v1(const struct cs_nccl_event_legacy *event)
 		label.dtype = CS_DTYPE_UNKNOWN;
 		label.count = 0;
 	}
+	label.reduction = cs_nccl_reduction_by_number(coll->op);
 	label.algorithm = cs_nccl_algorithm_by_number(coll->algorithm);
 	label.protocol = cs_nccl_protocol_by_number(coll->protocol);
 	/* The most that may be used, not what is: channels stay unknown before version 4. */
@@ -138,8 +139,8 @@ announce_late_v1(const struct cs_nccl_event_legacy *event)
 static void
 announce_late_v2(unsigned int version, const struct cs_nccl_event_legacy *event)
 {
-	const struct cs_nccl_coll_v2 *v2 = &event->coll.v2;
-	const struct cs_nccl_coll_v3 *v3 = &event->coll.v3;
+	const struct cs_nccl_coll_v2 *v2 = &event->u.coll_v2;
+	const struct cs_nccl_coll_v3 *v3 = &event->u.coll_v3;
 	struct late_fields fields = {
 		.func = v2->func, .datatype = v2->datatype, .count = v2->count, .sequence = v2->sequence};
 
@@ -202,7 +203,7 @@ take_event_legacy(unsigned int version, struct cs_nccl_comm *comm, const struct 
 		else if (version < 4)
 			announce_late_v2(version, event);
 		else
-			announce_late_v4(comm, &event->coll.v4);
+			announce_late_v4(comm, &event->u.coll_v4);
 	}
 	return &handle_other;
 }

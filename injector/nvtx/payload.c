@@ -138,16 +138,6 @@ read_field(const nvtxPayloadData_t *payload, uint64_t layout, enum field field, 
 	return true;
 }
 
-/* ncclRedOp_t as the API has it. Numbers above are handles of user-made operations. */
-static uint8_t
-reduction_of(int32_t op)
-{
-	static const uint8_t values[] = {
-		CS_REDUCTION_SUM, CS_REDUCTION_PROD, CS_REDUCTION_MAX, CS_REDUCTION_MIN, CS_REDUCTION_AVG};
-
-	return op >= 0 && (size_t)op < sizeof(values) ? values[op] : (uint8_t)CS_REDUCTION_UNKNOWN;
-}
-
 static enum cs_nvtx_payload_kind
 decode_collective(const nvtxPayloadData_t *payload, uint64_t layout, uint8_t op, struct cs_label *label)
 {
@@ -161,7 +151,7 @@ decode_collective(const nvtxPayloadData_t *payload, uint64_t layout, uint8_t op,
 	if (read_field(payload, layout, FIELD_BYTES, &bytes, sizeof(bytes)))
 		label->bytes = cs_nccl_message_bytes(op, bytes, label->world);
 	if (read_field(payload, layout, FIELD_REDUCTION, &reduction, sizeof(reduction)))
-		label->reduction = reduction_of(reduction);
+		label->reduction = cs_nccl_reduction_by_number((unsigned int)reduction);
 	return CS_NVTX_PAYLOAD_COLLECTIVE;
 }
 

@@ -330,14 +330,15 @@ versions_2_and_3(void **state)
 	}
 }
 
-/* v1: func u8 at 48, count 72, root 80, datatype u8 84, op 88, traffic 96, channels 104, warps 105, algo 106,
- * proto 107. */
+/* v1: func u8 at 48, count 72, root 80, datatype u8 84, op u32 88, traffic 96, channels 104, warps 105, algo
+ * 106, proto 107. */
 static void
 version_1(void **state)
 {
 	union descriptor coll = {0};
 	void *context = NULL;
 	int rank = 2, mask = 0;
+	uint32_t op = 2;
 
 	(void)state;
 	ncclProfiler_v1.init(&context, &mask);
@@ -346,6 +347,7 @@ version_1(void **state)
 	put_u8(&coll, 48, 4);
 	put_u64(&coll, 72, 300);
 	put_u8(&coll, 84, 6);
+	put(&coll, 88, &op, sizeof(op));
 	put_u8(&coll, 106, 1);
 	put_u8(&coll, 107, 2);
 	legacy_launch(ncclProfiler_v1.start_event, ncclProfiler_v1.stop_event, context, coll);
@@ -353,8 +355,14 @@ version_1(void **state)
 	assert_int_equal(late_facts.dtype, CS_DTYPE_FLOAT16);
 	assert_int_equal(late_facts.bytes, 600);
 	assert_int_equal(late_facts.rank, 2);
+	assert_int_equal(late_facts.reduction, CS_REDUCTION_MAX);
 	assert_int_equal(late_facts.algorithm, CS_ALGORITHM_RING);
 	assert_int_equal(late_facts.protocol, CS_PROTOCOL_SIMPLE);
+	/* A reduction of the program's own, and one that NCCL may add, are not guessed. */
+	op = 5;
+	put(&coll, 88, &op, sizeof(op));
+	legacy_launch(ncclProfiler_v1.start_event, ncclProfiler_v1.stop_event, context, coll);
+	assert_int_equal(late_facts.reduction, CS_REDUCTION_UNKNOWN);
 }
 
 /* Programs that make communicators all the time keep ranks and worlds. */
