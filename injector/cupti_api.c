@@ -35,6 +35,7 @@ static const struct symbol cupti_symbols[] = {
 	SYMBOL("cuptiActivityRegisterCallbacks", activity_register_callbacks, false),
 	SYMBOL("cuptiActivityEnable", activity_enable, false),
 	SYMBOL("cuptiActivityDisable", activity_disable, false),
+	SYMBOL("cuptiActivityEnableAndDump", activity_enable_and_dump, true),
 	SYMBOL("cuptiActivityFlushAll", activity_flush_all, false),
 	SYMBOL("cuptiActivityGetNextRecord", activity_get_next_record, false),
 	SYMBOL("cuptiActivityGetNumDroppedRecords", activity_get_num_dropped_records, false),

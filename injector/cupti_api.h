@@ -25,11 +25,12 @@ struct cs_cupti_api {
 	__typeof__(&cuptiGetResultString) get_result_string;
 	__typeof__(&cuptiSubscribe) subscribe;
 	__typeof__(&cuptiUnsubscribe) unsubscribe;
-	__typeof__(&cuptiFinalize) finalize; /* only ever after label learning without tracing */
+	__typeof__(&cuptiFinalize) finalize; /* only ever with the proof of witness.h */
 	__typeof__(&cuptiEnableCallback) enable_callback;
 	__typeof__(&cuptiActivityRegisterCallbacks) activity_register_callbacks;
 	__typeof__(&cuptiActivityEnable) activity_enable;
 	__typeof__(&cuptiActivityDisable) activity_disable;
+	__typeof__(&cuptiActivityEnableAndDump) activity_enable_and_dump; /* optional */
 	__typeof__(&cuptiActivityFlushAll) activity_flush_all;
 	__typeof__(&cuptiActivityGetNextRecord) activity_get_next_record;
 	__typeof__(&cuptiActivityGetNumDroppedRecords) activity_get_num_dropped_records;

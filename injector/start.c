@@ -15,6 +15,7 @@
 #include "rundir.h"
 #include "subscription.h"
 #include "tracing.h"
+#include "witness.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -108,12 +109,17 @@ subscribe(struct cs_instance *instance)
 							       : "");
 }
 
-/* Full mode promises every kernel, so kinds are on before there is a context. */
+/* Full mode promises every kernel, so kinds are on before there is a context. Demand mode wants to leave
+ * CUPTI when labels are learnt. */
 static void
-trace_from_the_start(struct cs_instance *instance)
+begin_by_mode(struct cs_instance *instance)
 {
-	if (instance->settings.mode == CS_MODE_FULL && cs_subscription_held())
+	if (!cs_subscription_held())
+		return;
+	if (instance->settings.mode == CS_MODE_FULL)
 		cs_tracing_begin_early(instance);
+	else if (instance->settings.mode == CS_MODE_DEMAND)
+		cs_witness_begin(instance);
 }
 
 void
@@ -145,7 +151,7 @@ cs_instance_start(void)
 	cs_nvtx_activate(&instance->settings, cs_injector_library_path());
 	cs_device_memory_cap(instance);
 	subscribe(instance);
-	trace_from_the_start(instance);
+	begin_by_mode(instance);
 out:
 	if (instance->settings.mode != CS_MODE_OFF)
 		cs_exit_register();

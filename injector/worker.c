@@ -108,7 +108,7 @@ turn(struct cs_worker *w)
 
 /*
  * In sample mode at once, not at the first window: a tool that comes in between then takes the buffers from
- * us, which we notice, and not we from it. In demand mode nothing may stand in the way of cuptiFinalize.
+ * us, which we notice, and not we from it. In demand mode witness.h has done so.
  */
 static void
 register_early(struct cs_worker *w)

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "subscription.h"
 #include "tracing.h"
+#include "witness.h"
 
 #include <stdio.h>
 
@@ -195,10 +196,23 @@ cs_worker_come_back(struct cs_worker *w)
 	w->reason[0] = '\0';
 }
 
-/*
- * Labels are learnt: give torch.profiler its chance. In demand mode, where nothing has been traced yet, all
- * of CUPTI goes, and with it its cost per launch; that is safe only as long as no kernel was ever traced.
- */
+/* All of CUPTI goes, and with it its cost per launch. Fatal to the host if anybody ever traced a kernel, us
+ * or another tool: only with proof (witness.h), and then at once. */
+static void
+leave_cupti_if_safe(struct cs_worker *w)
+{
+	if (!cs_witness_clears(w->instance)) {
+		w->stays = true;
+		cs_log_info("CUPTI stays in the process, as somebody may have traced with it");
+		return;
+	}
+	w->instance->cupti.finalize();
+	atomic_store(&w->instance->callbacks_registered, false);
+	w->finalized = true;
+	cs_log_info("CUPTI has left the process until a trace is asked for");
+}
+
+/* Labels are learnt: give torch.profiler its chance. In demand mode nothing of CUPTI is needed any more. */
 void
 cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 {
@@ -210,11 +224,8 @@ cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 	if (!cs_instance_enter_cupti())
 		return;
 	cs_subscription_end(w->instance);
-	if (w->schedule.mode == CS_MODE_DEMAND && !atomic_load(&w->instance->traced)) {
-		w->instance->cupti.finalize();
-		atomic_store(&w->instance->callbacks_registered, false);
-		w->finalized = true;
-	}
+	if (w->schedule.mode == CS_MODE_DEMAND)
+		leave_cupti_if_safe(w);
 	cs_instance_leave_cupti();
 	cs_log_debug("Subscription given up");
 }

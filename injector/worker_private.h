@@ -63,7 +63,8 @@ struct cs_worker {
 	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_kernels, watched_bad;
-	bool finalized;
+	bool finalized; /* CUPTI has left; the next window brings it back */
+	bool stays;     /* demand mode: it could not be let go of */
 	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };

@@ -77,6 +77,18 @@ state_of(const struct cs_worker *w)
 	return w->schedule.mode == CS_MODE_DEMAND ? CS_STATE_IDLE : CS_STATE_TRACING;
 }
 
+static const char *
+reason_of(const struct cs_worker *w)
+{
+	if (w->schedule.paused)
+		return "Paused on request";
+	if (w->reason[0] || !w->stays)
+		return w->reason;
+	return "CUPTI stays in the process, as somebody has traced with it: a graph launch costs some CPU "
+	       "time more "
+	       "than without (docs/coexistence.md)";
+}
+
 void
 cs_worker_update_status(struct cs_worker *w)
 {
@@ -88,7 +100,7 @@ cs_worker_update_status(struct cs_worker *w)
 	atomic_store_explicit(&w->status->buffers_completed, counts.completed, memory_order_relaxed);
 	atomic_store_explicit(&w->status->cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cs_delivery_cpu_ns(),
 		memory_order_relaxed);
-	cs_instance_set_state(state_of(w), w->schedule.paused ? "Paused on request" : w->reason);
+	cs_instance_set_state(state_of(w), reason_of(w));
 }
 
 /* When CUPTI's device buffers are no longer recycled all times become zero: there is nothing more to learn

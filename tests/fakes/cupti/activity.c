@@ -95,8 +95,13 @@ cuptiActivityEnable(CUpti_ActivityKind kind)
 CUptiResult
 cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 {
+	CUptiResult result;
+
 	FAKE_CUPTI_ENTER();
-	return enable(kind);
+	result = enable(kind);
+	if (result == CUPTI_SUCCESS && kind == CUPTI_ACTIVITY_KIND_DEVICE)
+		fake_buffers_dump_device();
+	return result;
 }
 
 CUptiResult

@@ -83,6 +83,7 @@ union fake_record_memory {
 	CUpti_ActivityMemset4 set;
 	CUpti_ActivityGraphTrace2 graph;
 	CUpti_ActivityAPI api;
+	CUpti_ActivityDevice5 machine;
 };
 
 struct fake_record {
@@ -112,6 +113,8 @@ void fake_buffers_append(const struct fake_record *records, size_t count);
 void fake_buffers_spoil_running(CUpti_ActivityKind kind);
 /* CUPTI hands over what it has before a context goes. */
 void fake_buffers_context_ends(void);
+/* A record of the device, into a buffer that is asked for here and now; none when nobody registered. */
+void fake_buffers_dump_device(void);
 void fake_buffers_start_worker(void);
 void fake_buffers_reset(void);
 

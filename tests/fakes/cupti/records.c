@@ -41,6 +41,8 @@ fake_record_size(CUpti_ActivityKind kind)
 	case CUPTI_ACTIVITY_KIND_DRIVER:
 	case CUPTI_ACTIVITY_KIND_RUNTIME:
 		return sizeof(CUpti_ActivityAPI);
+	case CUPTI_ACTIVITY_KIND_DEVICE:
+		return sizeof(CUpti_ActivityDevice5);
 	default:
 		return 0;
 	}
