@@ -516,13 +516,14 @@ cs_analysis_read_clock(
 		for (uint32_t i = 0; group->member_count > 1 && i < group->member_count; i++) {
 			const struct cs_member *member = group->members[i];
 
-			if (member->lane == source->lanes[gpu] && (i == 0 || member->locked) &&
+			if (member->lane == source->lanes[gpu] &&
+				cs_match_knows_clock(member, analysis->now_ns) &&
 				(!best || member->sample_count > best->sample_count))
 				best = member;
 		}
 	}
 	if (!best)
 		return -ENODATA;
-	cs_match_tell_clock(best, estimate);
+	cs_match_tell_clock(best, analysis->now_ns, estimate);
 	return 0;
 }

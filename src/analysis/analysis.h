@@ -68,7 +68,7 @@ struct cs_collective {
 	uint64_t overlap_ns[CS_BUSY_CLASS_COUNT]; /* by enum cs_busy_class; may overlap each other */
 	uint64_t exposed_ns;                      /* under none of them */
 	uint64_t dependent_ns; /* programmatic dependent launch: under the same stream's predecessor */
-	/* Against the other ranks; CS_NS_UNKNOWN when not matched. */
+	/* Against the other ranks; CS_NS_UNKNOWN unless all of the group were seen. */
 	uint64_t wait_ns, transfer_ns;
 	bool last_arrival;
 	uint32_t matched_ranks; /* how many ranks of the group were seen; 0 not matched */
@@ -123,14 +123,15 @@ struct cs_analysis_options {
 
 /* What the analysis did not use as it should; only grows. */
 struct cs_analysis_counts {
-	uint64_t records;               /* taken by cs_analysis_ingest */
-	uint64_t late_records;          /* came after the horizon: their overlap with others is not known */
-	uint64_t forced;                /* records let out before the horizon because too many waited */
-	uint64_t dropped;               /* no memory, or contents that no writer writes */
-	uint64_t steps;                 /* complete ones */
-	uint64_t incomplete_steps;      /* straddle the edge of a window or a loss: in no step statistics */
-	uint64_t matched_collectives;   /* wait and transfer are known */
-	uint64_t partial_collectives;   /* of these: not all ranks of the group were seen */
+	uint64_t records;             /* taken by cs_analysis_ingest */
+	uint64_t late_records;        /* came after the horizon: their overlap with others is not known */
+	uint64_t forced;              /* records let out before the horizon because too many waited */
+	uint64_t dropped;             /* no memory, or contents that no writer writes */
+	uint64_t steps;               /* complete ones */
+	uint64_t incomplete_steps;    /* straddle the edge of a window or a loss: in no step statistics */
+	uint64_t matched_collectives; /* wait and transfer are known */
+	uint64_t
+		partial_collectives; /* matched, but not all ranks of the group were seen: neither is known */
 	uint64_t unmatched_collectives; /* have peers by their label, but none was found */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,7 +257,7 @@ cs_group_destroy(struct cs_analysis *analysis)
 }
 
 static struct cs_part *
-part_of(struct cs_unit *unit, struct cs_member *member, uint64_t start_ns)
+part_of(struct cs_unit *unit, struct cs_member *member, uint32_t item)
 {
 	struct cs_part *part;
 
@@ -267,7 +268,10 @@ part_of(struct cs_unit *unit, struct cs_member *member, uint64_t start_ns)
 	if (unit->part_count == CS_PARTS_MAX)
 		return NULL;
 	part = &unit->parts[unit->part_count++];
-	*part = (struct cs_part){.unit = unit, .member = member, .first_start_ns = start_ns};
+	*part = (struct cs_part){.unit = unit,
+		.member = member,
+		.first_item = item,
+		.first_start_ns = unit->items[item].start_ns};
 	return part;
 }
 
@@ -297,7 +301,7 @@ cs_group_enter(struct cs_unit *unit)
 		if (!member)
 			continue;
 		if (!part || part->member != member)
-			part = part_of(unit, member, item->start_ns);
+			part = part_of(unit, member, i);
 		if (!part) {
 			unit->extra[i].member = NULL;
 			unit->lane->source->analysis->counts.unmatched_collectives++;
@@ -321,4 +325,69 @@ cs_group_enter(struct cs_unit *unit)
 		unit->open_parts++;
 		note_recent(member, &unit->parts[i]);
 	}
+}
+
+/* One collective of a stretch, as a part of its own. */
+static struct cs_part
+single_of(const struct cs_part *part, uint32_t index)
+{
+	const struct cs_unit *unit = part->unit;
+	const struct cs_collective *item = &unit->items[index];
+
+	return (struct cs_part){
+		.unit = part->unit,
+		.member = part->member,
+		.signature = mix(0, unit->lane->membership[item->label_id].identity),
+		.first_start_ns = item->start_ns,
+		.last_end_ns = item->end_ns,
+		.first_item = index,
+		.count = 1,
+		.sequence = unit->extra[index].sequence,
+		.single = true,
+	};
+}
+
+int
+cs_group_dissolve(struct cs_part *part)
+{
+	struct cs_unit *unit = part->unit;
+	struct cs_member *member = part->member;
+	struct cs_part **at = &member->first_part;
+	struct cs_part *before = NULL, *last = NULL;
+
+	if (!unit->singles)
+		unit->singles = calloc(unit->step.collectives, sizeof(*unit->singles));
+	if (!unit->singles)
+		return -ENOMEM;
+	while (*at != part) {
+		before = *at;
+		at = &(*at)->next;
+	}
+	for (uint32_t i = part->first_item; i < unit->step.collectives; i++) {
+		struct cs_part *single = &unit->singles[unit->single_count];
+
+		if (unit->extra[i].member != member)
+			continue;
+		unit->single_count++;
+		*single = single_of(part, i);
+		single->crowded = last && last->signature == single->signature &&
+				  single->last_end_ns < last->last_end_ns + 2 * CS_CLOCK_FAR_NS;
+		if (last)
+			last->next = single;
+		else
+			*at = single;
+		last = single;
+	}
+	if (last) {
+		last->next = part->next;
+		if (member->last_part == part)
+			member->last_part = last;
+	} else {
+		*at = part->next;
+		if (member->last_part == part)
+			member->last_part = before;
+	}
+	unit->open_parts += part->count - 1;
+	part->resolved = true;
+	return 0;
 }

@@ -73,10 +73,10 @@ is_ready(const struct cs_group *group, const struct cs_part *seed)
 	return true;
 }
 
-static bool
-is_locked(const struct cs_group *group, const struct cs_member *member, uint64_t now_ns)
+bool
+cs_match_knows_clock(const struct cs_member *member, uint64_t now_ns)
 {
-	if (member == group->members[0])
+	if (member == member->group->members[0])
 		return true;
 	return member->locked && now_ns < member->locked_at_ns + LOCK_AGE_NS;
 }
@@ -94,11 +94,19 @@ is_crowded(const struct cs_part *part)
 	return false;
 }
 
-static struct cs_part *
-find_partner(const struct cs_group *group, const struct cs_part *seed, struct cs_member *member)
+/* The same collective by its number: outside graphs a communicator counts them. */
+static bool
+is_same_number(const struct cs_part *a, const struct cs_part *b)
 {
-	bool locked = is_locked(group, member, seed->last_end_ns) &&
-		      is_locked(group, seed->member, seed->last_end_ns);
+	return a->sequence && a->sequence == b->sequence && a->unit->step.graph_id == 0 &&
+	       b->unit->step.graph_id == 0;
+}
+
+static struct cs_part *
+find_partner(const struct cs_part *seed, struct cs_member *member)
+{
+	bool locked = cs_match_knows_clock(member, seed->last_end_ns) &&
+		      cs_match_knows_clock(seed->member, seed->last_end_ns);
 	int64_t reach_ns = CS_CLOCK_FAR_NS;
 	int64_t best_ns = INT64_MAX;
 	struct cs_part *best = NULL;
@@ -112,8 +120,11 @@ find_partner(const struct cs_group *group, const struct cs_part *seed, struct cs
 			break;
 		if (part->sequence && seed->sequence && part->sequence != seed->sequence)
 			continue;
-		if (part->resolved || part->signature != seed->signature || part->count != seed->count ||
-			distance_ns > reach_ns)
+		if (part->resolved || part->signature != seed->signature || part->count != seed->count)
+			continue;
+		if (is_same_number(part, seed) && distance_ns <= CS_CLOCK_FAR_NS)
+			return part;
+		if (distance_ns > reach_ns)
 			continue;
 		if (distance_ns < best_ns) {
 			best = part;
@@ -190,9 +201,10 @@ add_sample(struct cs_member *member, int64_t difference_ns, uint64_t at_ns)
 		member->sample_count++;
 }
 
-/* What one collective tells; items[i] of the same collective on each rank. */
+/* What one collective tells; items[i] of the same collective on each rank. Only a whole group can tell who
+ * was waited for: the last to arrive may be one that was not seen. */
 static void
-compare_ranks(struct cs_collective *const *items, size_t count)
+compare_ranks(struct cs_collective *const *items, size_t count, bool whole)
 {
 	uint64_t transfer_ns = UINT64_MAX;
 	size_t last = 0;
@@ -206,9 +218,11 @@ compare_ranks(struct cs_collective *const *items, size_t count)
 		}
 	}
 	for (size_t i = 0; i < count; i++) {
+		items[i]->matched_ranks = (uint32_t)count;
+		if (!whole)
+			continue;
 		items[i]->transfer_ns = transfer_ns;
 		items[i]->wait_ns = items[i]->end_ns - items[i]->start_ns - transfer_ns;
-		items[i]->matched_ranks = (uint32_t)count;
 		items[i]->last_arrival = i == last;
 	}
 }
@@ -223,11 +237,11 @@ compare_parts(struct cs_group *group, struct cs_part *const *parts, size_t count
 	uint32_t stride = parts[0]->count / SAMPLES_PER_STEP + 1;
 
 	for (size_t i = 0; i < count; i++)
-		cursors[i] = (struct cursor){.part = parts[i]};
+		cursors[i] = (struct cursor){.part = parts[i], .index = parts[i]->first_item};
 	for (uint32_t k = 0; k < parts[0]->count; k++) {
 		for (size_t i = 0; i < count; i++)
 			items[i] = &parts[i]->unit->items[next_item(&cursors[i])];
-		compare_ranks(items, count);
+		compare_ranks(items, count, count == (size_t)group->world);
 		for (size_t i = 1; referenced && k % stride == 0 && i < count; i++)
 			add_sample(parts[i]->member, (int64_t)(items[i]->end_ns - items[0]->end_ns),
 				items[0]->end_ns);
@@ -245,32 +259,71 @@ note_miss(struct cs_group *group, struct cs_member *member)
 	member->sample_count = member->sample_next = 0;
 }
 
-static void
-resolve_seed(struct cs_group *group, struct cs_part *seed)
+/* Eager work has no launch that would cut it into the same steps on every rank. A stretch that lies beside
+ * the seed and is not like it comes apart. Returns whether one did. */
+static bool
+dissolve_beside(const struct cs_part *seed, struct cs_member *member)
 {
-	struct cs_analysis_counts *counts = &seed->unit->lane->source->analysis->counts;
-	struct cs_part *parts[CS_MEMBERS_MAX];
+	for (struct cs_part *part = member->first_part; part; part = part->next) {
+		if (part->first_start_ns > seed->last_end_ns + CS_CLOCK_FAR_NS)
+			break;
+		if (!part->resolved && cs_part_is_stretch(part) &&
+			part->last_end_ns + CS_CLOCK_FAR_NS > seed->first_start_ns)
+			return cs_group_dissolve(part) == 0;
+	}
+	return false;
+}
+
+/* The seed and its partners, the reference first. Returns how many, or 0 when a part came apart: look again.
+ */
+static size_t
+gather(struct cs_group *group, struct cs_part *seed, struct cs_part **parts)
+{
+	bool eager = seed->unit->step.graph_id == 0;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < group->member_count; i++) {
 		struct cs_member *member = group->members[i];
 		struct cs_part *part = NULL;
 
-		if (member == seed->member)
-			part = seed;
-		else if (!group->ambiguous)
-			part = find_partner(group, seed, member);
+		if (member == seed->member) {
+			parts[count++] = seed;
+			continue;
+		}
+		if (group->ambiguous)
+			continue;
+		part = find_partner(seed, member);
 		if (part)
 			parts[count++] = part;
+		else if (eager && dissolve_beside(seed, member))
+			return 0;
+	}
+	return count;
+}
+
+static void
+resolve_seed(struct cs_group *group, struct cs_part *seed)
+{
+	struct cs_analysis_counts *counts = &seed->unit->lane->source->analysis->counts;
+	struct cs_part *parts[CS_MEMBERS_MAX];
+	size_t count = gather(group, seed, parts);
+
+	if (count == 0)
+		return;
+	if (count < group->member_count && !group->ambiguous && cs_part_is_stretch(seed) &&
+		cs_group_dissolve(seed) == 0) {
+		note_miss(group, seed->member);
+		return;
 	}
 	if (count > 1) {
 		compare_parts(group, parts, count);
-		counts->matched_collectives += (uint64_t)count * seed->count;
-		if (count < (size_t)group->world)
-			counts->partial_collectives += (uint64_t)count * seed->count;
+		*(count < (size_t)group->world ? &counts->partial_collectives
+					       : &counts->matched_collectives) +=
+			(uint64_t)count * seed->count;
 	} else {
 		counts->unmatched_collectives += seed->count;
-		note_miss(group, seed->member);
+		if (!seed->single)
+			note_miss(group, seed->member);
 	}
 	for (size_t i = 0; i < count; i++) {
 		parts[i]->resolved = true;
@@ -301,13 +354,20 @@ cs_group_resolve(struct cs_group *group, bool force)
 	}
 }
 
+/* An offset that nobody has seen for a while may have drifted away by this much more (NEAR_NS allows for the
+ * same). */
+#define DRIFT_NS_PER_S (20000 / 60)
+
 void
-cs_match_tell_clock(const struct cs_member *member, struct cs_clock_estimate *told)
+cs_match_tell_clock(const struct cs_member *member, uint64_t now_ns, struct cs_clock_estimate *told)
 {
+	bool reference = member == member->group->members[0];
+	uint64_t age_ns = !reference && now_ns > member->locked_at_ns ? now_ns - member->locked_at_ns : 0;
+
 	*told = (struct cs_clock_estimate){
 		.offset_ns = member->offset_ns,
-		.uncertainty_ns = member->uncertainty_ns,
+		.uncertainty_ns = member->uncertainty_ns + age_ns / 1000000000 * DRIFT_NS_PER_S,
 		.samples = member->sample_count,
-		.reference = member == member->group->members[0],
+		.reference = reference,
 	};
 }

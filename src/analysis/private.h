@@ -64,16 +64,21 @@ enum cs_unit_kind {
 	CS_UNIT_LATE = 5,   /* one collective that came too late for its step */
 };
 
-/* The collectives of one communicator in one step: what is matched with the other ranks. */
+/* The collectives of one communicator in one step: what is matched with the other ranks. An eager stretch
+ * that the ranks have cut differently comes apart into parts of one collective each (cs_group_dissolve). */
 struct cs_part {
 	struct cs_part *next; /* member->first_part */
 	struct cs_unit *unit;
 	struct cs_member *member;
 	uint64_t signature; /* of operations and sizes in order */
 	uint64_t first_start_ns, last_end_ns;
+	uint32_t first_item; /* the first of its collectives in unit->items is here or later */
 	uint32_t count;
-	uint32_t sequence; /* of its first collective, 0 not known: differs, then it is another */
-	bool crowded;      /* its member had one like it shortly before */
+	/* Of its first collective, 0 not known: differs, then it is another. Outside graphs the same number
+	 * is the same collective; a replay carries that of the capture. */
+	uint32_t sequence;
+	bool single;  /* of a stretch that came apart */
+	bool crowded; /* its member had one like it shortly before */
 	bool resolved;
 };
 
@@ -98,6 +103,8 @@ struct cs_unit {
 	uint64_t activity_after_ns;  /* the next began then; UINT64_MAX none */
 	uint32_t part_count, open_parts;
 	struct cs_part parts[CS_PARTS_MAX];
+	struct cs_part *singles; /* of dissolved parts, room for one per item; NULL none */
+	uint32_t single_count;
 	struct cs_step step; /* collectives = items in use */
 	struct cs_collective *items;
 	struct cs_item_extra *extra;
@@ -310,6 +317,14 @@ cs_group_find(struct cs_lane *lane, uint32_t label_id)
 void cs_group_leave(struct cs_analysis *analysis, struct cs_lane *lane);
 /* Queues the parts of a formed step with their groups. */
 void cs_group_enter(struct cs_unit *unit);
+/* Puts in the place of an eager part its collectives one by one. 0; -ENOMEM: nothing changed. */
+int cs_group_dissolve(struct cs_part *part);
+/* Is the part a stretch of more than one collective outside graphs? */
+static inline bool
+cs_part_is_stretch(const struct cs_part *part)
+{
+	return part->unit->step.graph_id == 0 && part->count > 1;
+}
 void cs_group_destroy(struct cs_analysis *analysis);
 /* Offsets between clocks, and everything else that is a time, are to be learnt anew. */
 void cs_group_restart(struct cs_group *group);
@@ -318,8 +333,10 @@ void cs_group_restart(struct cs_group *group);
 
 /* Resolves the parts that can get no better; everything when force. */
 void cs_group_resolve(struct cs_group *group, bool force);
-/* How far the member's clock is known. */
-void cs_match_tell_clock(const struct cs_member *member, struct cs_clock_estimate *told);
+/* Is the member's clock known at now_ns (CLOCK_REALTIME, as records have it)? */
+bool cs_match_knows_clock(const struct cs_member *member, uint64_t now_ns);
+/* How well; the uncertainty grows with the age of what was seen. */
+void cs_match_tell_clock(const struct cs_member *member, uint64_t now_ns, struct cs_clock_estimate *told);
 
 /* deliver.c: to the sink, in order. What still waits for peers stays, and all that started after it. */
 void cs_source_deliver(struct cs_source *source);

@@ -54,6 +54,7 @@ cs_unit_take(struct cs_lane *lane, enum cs_unit_kind kind, const struct cs_recor
 void
 cs_unit_destroy(struct cs_unit *unit)
 {
+	free(unit->singles);
 	free(unit->items);
 	free(unit->extra);
 	free(unit);
@@ -64,6 +65,8 @@ cs_unit_give(struct cs_unit *unit)
 {
 	struct cs_analysis *analysis = unit->lane->source->analysis;
 
+	free(unit->singles);
+	unit->singles = NULL;
 	if (analysis->spare_unit_count >= CS_SPARE_UNITS || unit->capacity > 1024) {
 		cs_unit_destroy(unit);
 		return;
