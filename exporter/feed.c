@@ -33,6 +33,9 @@ cs_feed_fini(struct cs_feed *feed)
 {
 	map_fini(&feed->collectives, feed->table);
 	map_fini(&feed->steps, feed->table);
+	free(feed->comms);
+	feed->comms = NULL;
+	feed->comm_count = 0;
 }
 
 static bool
@@ -111,26 +114,44 @@ family_key(enum cs_family_id family, const struct cs_series_key *full, uint8_t p
 
 	if (key.other)
 		return key;
+	/* What the cases below start from; most families know nothing of communicators. */
+	const struct cs_series_key without_comm = {.rank = full->rank,
+		.gpu = full->gpu,
+		.op = full->op,
+		.impl = full->impl,
+		.phase = full->phase,
+		.size = full->size,
+		.part = full->part};
 	switch (family) {
 	case CS_FAMILY_COLLECTIVE_CONTENDED:
 		key = (struct cs_series_key){
 			.op = full->op, .impl = full->impl, .size = full->size, .part = part};
 		break;
 	case CS_FAMILY_COLLECTIVE_OVERLAP:
+	case CS_FAMILY_COLLECTIVE_COPY_OVERLAP:
 	case CS_FAMILY_COLLECTIVE_WAIT:
-		key = *full;
+		key = without_comm;
 		key.size = 0;
 		key.part = part;
 		break;
 	case CS_FAMILY_COLLECTIVE_TRANSFER:
-		key = *full;
+	case CS_FAMILY_COLLECTIVE_TRANSFER_BYTES:
+	case CS_FAMILY_COLLECTIVE_TRANSFER_BUS_BYTES:
+		key = without_comm;
 		key.gpu = 0;
 		key.rank = 0;
 		break;
+	case CS_FAMILY_COMMUNICATOR_SECONDS:
+	case CS_FAMILY_COMMUNICATOR_COLLECTIVES:
+		key = (struct cs_series_key){
+			.gpu = full->gpu, .rank = full->rank, .op = full->op, .comm = full->comm};
+		break;
+	case CS_FAMILY_COLLECTIVES_MATCHED:
 	case CS_FAMILY_COLLECTIVE_LAST_ARRIVALS:
 		key = (struct cs_series_key){.gpu = full->gpu, .rank = full->rank, .phase = full->phase};
 		break;
 	case CS_FAMILY_COLLECTIVES_UNLABELLED:
+	case CS_FAMILY_COLLECTIVES_PARTIAL:
 	case CS_FAMILY_COLLECTIVES_UNMATCHED:
 		key = (struct cs_series_key){.gpu = full->gpu, .rank = full->rank, .impl = full->impl};
 		break;
@@ -138,7 +159,7 @@ family_key(enum cs_family_id family, const struct cs_series_key *full, uint8_t p
 		key = (struct cs_series_key){.phase = full->phase};
 		break;
 	default:
-		key = *full;
+		key = without_comm;
 		break;
 	}
 	return key;
@@ -207,6 +228,13 @@ feed_overlap(struct cs_feed *feed, struct cs_feed_entry *entry, const struct cs_
 		add(feed, entry, CS_FEED_OVERLAP + klass, CS_FAMILY_COLLECTIVE_OVERLAP, (uint8_t)klass,
 			overlap_ns == CS_NS_UNKNOWN ? 0 : overlap_ns);
 	}
+	for (unsigned int direction = 0; direction < CS_COPY_DIRECTION_COUNT; direction++) {
+		uint64_t copy_ns = collective->copy_ns[direction];
+
+		if (copy_ns && copy_ns != CS_NS_UNKNOWN)
+			add(feed, entry, CS_FEED_COPY_OVERLAP + direction, CS_FAMILY_COLLECTIVE_COPY_OVERLAP,
+				(uint8_t)direction, copy_ns);
+	}
 }
 
 static void
@@ -221,22 +249,72 @@ feed_contended(struct cs_feed *feed, struct cs_feed_entry *entry, const struct c
 		collective->end_ns - collective->start_ns);
 }
 
+/* The transfer is the same on all ranks: counted where it is known to be reached once. */
+static void
+feed_transfer(struct cs_feed *feed, struct cs_feed_entry *entry, const struct cs_collective *collective)
+{
+	const struct cs_label *label = collective->label;
+
+	if (!collective->last_arrival || collective->transfer_ns == CS_NS_UNKNOWN)
+		return;
+	observe(feed, entry, CS_FEED_TRANSFER, CS_FAMILY_COLLECTIVE_TRANSFER, 0, collective->transfer_ns);
+	if (collective->bytes == CS_BYTES_UNKNOWN)
+		return;
+	add(feed, entry, CS_FEED_TRANSFER_BYTES, CS_FAMILY_COLLECTIVE_TRANSFER_BYTES, 0, collective->bytes);
+	add(feed, entry, CS_FEED_TRANSFER_BUS_BYTES, CS_FAMILY_COLLECTIVE_TRANSFER_BUS_BYTES, 0,
+		cs_op_bus_bytes(label->op, label->world, collective->bytes));
+}
+
 static void
 feed_ranks(struct cs_feed *feed, struct cs_feed_entry *entry, const struct cs_collective *collective)
 {
-	bool matched = collective->matched_ranks && collective->wait_ns != CS_NS_UNKNOWN;
+	bool matched = collective->wait_ns != CS_NS_UNKNOWN;
 
-	if (collective->label->world > 1)
-		add(feed, entry, CS_FEED_UNMATCHED, CS_FAMILY_COLLECTIVES_UNMATCHED, 0, !matched);
+	if (collective->label->world > 1) {
+		add(feed, entry, CS_FEED_UNMATCHED, CS_FAMILY_COLLECTIVES_UNMATCHED, 0,
+			!collective->matched_ranks);
+		add(feed, entry, CS_FEED_PARTIAL, CS_FAMILY_COLLECTIVES_PARTIAL, 0,
+			collective->matched_ranks && !matched);
+	}
 	if (!matched)
 		return;
+	add(feed, entry, CS_FEED_MATCHED, CS_FAMILY_COLLECTIVES_MATCHED, 0, 1);
 	observe(feed, entry, CS_FEED_WAIT, CS_FAMILY_COLLECTIVE_WAIT, 0, collective->wait_ns);
 	add(feed, entry, CS_FEED_LAST_ARRIVALS, CS_FAMILY_COLLECTIVE_LAST_ARRIVALS, 0,
 		collective->last_arrival);
-	/* The transfer is the same on all ranks: counted where it is known to be reached once. */
-	if (collective->last_arrival && collective->transfer_ns != CS_NS_UNKNOWN)
-		observe(feed, entry, CS_FEED_TRANSFER, CS_FAMILY_COLLECTIVE_TRANSFER, 0,
-			collective->transfer_ns);
+	feed_transfer(feed, entry, collective);
+}
+
+static void
+feed_communicator(struct cs_feed *feed, struct cs_feed_entry *entry, const struct cs_collective *collective)
+{
+	if (!entry->key.comm)
+		return;
+	add(feed, entry, CS_FEED_COMMUNICATOR_SECONDS, CS_FAMILY_COMMUNICATOR_SECONDS, 0,
+		collective->end_ns - collective->start_ns);
+	add(feed, entry, CS_FEED_COMMUNICATOR_COLLECTIVES, CS_FAMILY_COMMUNICATOR_COLLECTIVES, 0, 1);
+}
+
+/* cs_series_comm of a communicator of the process; 0 none. */
+static uint32_t
+comm_of(struct cs_feed *feed, const struct cs_dictionary *dictionary, uint32_t comm_id)
+{
+	if (comm_id == 0 || comm_id > dictionary->communicator_count)
+		return 0;
+	if (comm_id > feed->comm_count) {
+		uint32_t *grown = reallocarray(feed->comms, dictionary->communicator_count, sizeof(*grown));
+
+		if (!grown)
+			return 0;
+		memset(grown + feed->comm_count, 0,
+			(dictionary->communicator_count - feed->comm_count) * sizeof(*grown));
+		feed->comms = grown;
+		feed->comm_count = dictionary->communicator_count;
+	}
+	if (!feed->comms[comm_id - 1])
+		feed->comms[comm_id - 1] =
+			cs_series_comm(feed->table, dictionary->communicators[comm_id - 1].hash);
+	return feed->comms[comm_id - 1];
 }
 
 void
@@ -252,6 +330,7 @@ cs_feed_collective(
 		.impl = label->impl,
 		.phase = collective->phase,
 		.size = cs_size_bucket(collective->bytes),
+		.comm = comm_of(feed, dictionary, label->comm_id),
 	};
 	size_t known = feed->collectives.count;
 	struct cs_feed_entry *entry = map_find(&feed->collectives, &key);
@@ -273,6 +352,7 @@ cs_feed_collective(
 		collective->bytes == CS_BYTES_UNKNOWN);
 	feed_contended(feed, entry, collective);
 	feed_ranks(feed, entry, collective);
+	feed_communicator(feed, entry, collective);
 }
 
 void

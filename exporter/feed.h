@@ -20,14 +20,21 @@ enum cs_feed_slot {
 	CS_FEED_DURATION,
 	CS_FEED_BYTES,
 	CS_FEED_OVERLAP_NONE,
-	CS_FEED_OVERLAP, /* by enum cs_busy_class */
-	CS_FEED_CONTENDED_NONE = CS_FEED_OVERLAP + CS_BUSY_CLASS_COUNT,
+	CS_FEED_OVERLAP,                                              /* by enum cs_busy_class */
+	CS_FEED_COPY_OVERLAP = CS_FEED_OVERLAP + CS_BUSY_CLASS_COUNT, /* by enum cs_copy_direction */
+	CS_FEED_CONTENDED_NONE = CS_FEED_COPY_OVERLAP + CS_COPY_DIRECTION_COUNT,
 	CS_FEED_CONTENDED, /* by enum cs_busy_class */
 	CS_FEED_WAIT = CS_FEED_CONTENDED + CS_BUSY_CLASS_COUNT,
 	CS_FEED_TRANSFER,
+	CS_FEED_TRANSFER_BYTES,
+	CS_FEED_TRANSFER_BUS_BYTES,
 	CS_FEED_LAST_ARRIVALS,
 	CS_FEED_UNLABELLED,
+	CS_FEED_MATCHED,
+	CS_FEED_PARTIAL,
 	CS_FEED_UNMATCHED,
+	CS_FEED_COMMUNICATOR_SECONDS,
+	CS_FEED_COMMUNICATOR_COLLECTIVES,
 	CS_FEED_SLOT_COUNT,
 	CS_FEED_STEP_DURATION = 0,
 	CS_FEED_STEP_COLLECTIVE,
@@ -56,6 +63,9 @@ struct cs_feed {
 	struct cs_series_table *table;
 	struct cs_feed_map collectives;
 	struct cs_feed_map steps;
+	/* cs_series_comm of the process's communicators by id - 1; 0 not asked for yet. */
+	uint32_t *comms;
+	uint32_t comm_count;
 };
 
 void cs_feed_init(struct cs_feed *feed, struct cs_series_table *table);

@@ -21,6 +21,7 @@ cs_impl_change_find(const struct cs_feed_map *map, const struct cs_series_key *k
 		if (!map->entries[i].used || entry->impl == CS_IMPL_UNKNOWN || entry->impl == key->impl)
 			continue;
 		like.impl = entry->impl;
+		like.comm = entry->comm; /* a custom kernel knows of none */
 		if (memcmp(&like, entry, sizeof(like)) == 0)
 			return entry;
 	}

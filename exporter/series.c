@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "series.h"
 
+#include "analysis/analysis.h"
 #include "clock.h"
 #include "collective.h"
 #include "record.h"
@@ -35,7 +36,33 @@ cs_series_table_fini(struct cs_series_table *table)
 			series_destroy(vector->items[i]);
 		free(vector->items);
 	}
+	free(table->comms);
 	*table = (struct cs_series_table){0};
+}
+
+uint32_t
+cs_series_comm(struct cs_series_table *table, uint64_t hash)
+{
+	if (hash == 0)
+		return 0;
+	/* Newest first: an old one is that of a server that is gone. */
+	for (uint32_t i = table->comm_count; i > 0; i--) {
+		if (table->comms[i - 1] == hash)
+			return i;
+	}
+	if (table->comm_count == table->comm_capacity) {
+		uint32_t capacity = table->comm_capacity ? table->comm_capacity * 2 : 16;
+		uint64_t *grown = capacity <= CS_SERIES_COMMS_MAX
+					  ? reallocarray(table->comms, capacity, sizeof(*grown))
+					  : NULL;
+
+		if (!grown)
+			return 0;
+		table->comms = grown;
+		table->comm_capacity = capacity;
+	}
+	table->comms[table->comm_count++] = hash;
+	return table->comm_count;
 }
 
 static const struct cs_histogram_class *
@@ -62,7 +89,8 @@ lines_of(enum cs_family_id family)
 	return class_of(family)->bound_count + 3;
 }
 
-/* In the order that people read: gpu, rank, op, impl, phase, size, part; the folded series last. */
+/* In the order that people read: gpu, rank, op, impl, phase, size, part, communicator; the folded series
+ * last. */
 static int
 key_compare(const struct cs_series_key *a, const struct cs_series_key *b)
 {
@@ -77,6 +105,7 @@ key_compare(const struct cs_series_key *a, const struct cs_series_key *b)
 	COMPARE(phase);
 	COMPARE(size);
 	COMPARE(part);
+	COMPARE(comm);
 #undef COMPARE
 	return 0;
 }
@@ -201,6 +230,8 @@ static const char *
 part_text(enum cs_family_id family, uint8_t part)
 {
 	switch (family) {
+	case CS_FAMILY_COLLECTIVE_COPY_OVERLAP:
+		return cs_copy_direction_name(part);
 	case CS_FAMILY_TRACE_SECONDS:
 		return cs_depth_name(part);
 	case CS_FAMILY_RECORDS:
@@ -215,7 +246,8 @@ part_text(enum cs_family_id family, uint8_t part)
 }
 
 static const char *
-label_text(struct cs_arena *arena, const struct cs_series *series, const char *label)
+label_text(struct cs_arena *arena, const struct cs_series_table *table, const struct cs_series *series,
+	const char *label)
 {
 	const struct cs_series_key *key = &series->key;
 	char size[CS_SIZE_TEXT_BYTES];
@@ -236,11 +268,14 @@ label_text(struct cs_arena *arena, const struct cs_series *series, const char *l
 		cs_size_text(key->size, size);
 		return cs_arena_text(arena, size);
 	}
+	if (strcmp(label, "comm") == 0)
+		return cs_arena_format(arena, "%016llx", (unsigned long long)table->comms[key->comm - 1]);
 	return part_text(series->family, key->part);
 }
 
 static void
-series_collect(const struct cs_series *series, struct cs_snapshot *snapshot)
+series_collect(
+	const struct cs_series_table *table, const struct cs_series *series, struct cs_snapshot *snapshot)
 {
 	const struct cs_family *family = cs_family_borrow(series->family);
 	struct cs_sample *sample = cs_snapshot_add(snapshot, series->family);
@@ -248,7 +283,7 @@ series_collect(const struct cs_series *series, struct cs_snapshot *snapshot)
 	if (!sample)
 		return;
 	for (unsigned int i = 0; i < family->label_count; i++)
-		sample->labels[i] = label_text(&snapshot->arena, series, family->labels[i]);
+		sample->labels[i] = label_text(&snapshot->arena, table, series, family->labels[i]);
 	sample->created_ns = series->created_ns;
 	if (series->histogram)
 		sample->histogram = cs_snapshot_histogram(snapshot, series->histogram);
@@ -263,6 +298,6 @@ cs_series_collect(const struct cs_series_table *table, struct cs_snapshot *snaps
 {
 	for (size_t family = 0; family < CS_FAMILY_SERIES_COUNT; family++) {
 		for (size_t i = 0; i < table->families[family].count; i++)
-			series_collect(table->families[family].items[i], snapshot);
+			series_collect(table, table->families[family].items[i], snapshot);
 	}
 }

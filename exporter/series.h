@@ -30,9 +30,10 @@ struct cs_series_key {
 	uint8_t impl;  /* enum cs_impl */
 	uint8_t phase; /* enum cs_phase */
 	uint8_t size;  /* cs_size_bucket */
-	uint8_t part;  /* value of with (enum cs_busy_class, CS_WITH_NONE), depth, kind, cause or reason */
+	uint8_t part;  /* value of with (enum cs_busy_class, CS_WITH_NONE), direction, depth, kind, cause or
+			  reason */
 	uint8_t other; /* 1: the folded series */
-	uint32_t reserved;
+	uint32_t comm; /* cs_series_comm; 0 none */
 };
 
 #define CS_WITH_NONE 255U /* part: nothing ran beside it */
@@ -54,6 +55,8 @@ struct cs_series_vector {
 
 struct cs_series_table {
 	struct cs_series_vector families[CS_FAMILY_SERIES_COUNT];
+	uint64_t *comms; /* hashes by index - 1 */
+	uint32_t comm_count, comm_capacity;
 	uint64_t limit;   /* time series */
 	uint64_t lines;   /* time series now, folded ones not counted */
 	uint64_t folded;  /* observations */
@@ -68,6 +71,11 @@ void cs_series_table_fini(struct cs_series_table *table);
 struct cs_series *cs_series_take(
 	struct cs_series_table *table, enum cs_family_id family, const struct cs_series_key *key);
 void cs_series_drop(struct cs_series_table *table, struct cs_series *series);
+
+/* The number that stands for a communicator in keys, from 1; 0 for hash 0, and beyond CS_SERIES_COMMS_MAX or
+ * without memory: such collectives are in no family with a comm label. */
+#define CS_SERIES_COMMS_MAX 65536U
+uint32_t cs_series_comm(struct cs_series_table *table, uint64_t hash);
 
 /* Copies all series into the snapshot. */
 void cs_series_collect(const struct cs_series_table *table, struct cs_snapshot *snapshot);

@@ -143,6 +143,33 @@ cs_op_name(unsigned int op)
 	return pick(op_names, COUNT_OF(op_names), op);
 }
 
+uint64_t
+cs_op_bus_bytes(unsigned int op, int32_t world, uint64_t bytes)
+{
+	uint64_t ranks = world > 1 ? (uint64_t)world : 0;
+
+	if (ranks == 0)
+		return 0;
+	switch (op) {
+	case CS_OP_ALL_REDUCE:
+		return 2 * bytes / ranks * (ranks - 1) + 2 * bytes % ranks * (ranks - 1) / ranks;
+	case CS_OP_ALL_GATHER:
+	case CS_OP_REDUCE_SCATTER:
+	case CS_OP_ALL_TO_ALL:
+	case CS_OP_GATHER:
+	case CS_OP_SCATTER:
+		return bytes / ranks * (ranks - 1) + bytes % ranks * (ranks - 1) / ranks;
+	case CS_OP_BROADCAST:
+	case CS_OP_REDUCE:
+	case CS_OP_SEND_RECV:
+	case CS_OP_SEND:
+	case CS_OP_RECV:
+		return bytes;
+	default:
+		return 0;
+	}
+}
+
 const char *
 cs_impl_name(unsigned int impl)
 {

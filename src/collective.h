@@ -137,6 +137,12 @@ const char *cs_busy_class_name(unsigned int busy_class);
 
 /* Value of a name; -EINVAL when there is no such name ("unknown" gives 0). */
 int cs_op_parse(const char *name);
+
+/* What nccl-tests calls bus bandwidth, as bytes: those of the message times the operation's factor for so
+ * many ranks, which makes the rate comparable with that of a link (all_reduce 2 (n - 1) / n; all_gather,
+ * reduce_scatter, all_to_all, gather, scatter (n - 1) / n; the others 1). Source: nccl-tests,
+ * doc/PERFORMANCE.md. 0 for a barrier, and where world is not known. */
+uint64_t cs_op_bus_bytes(unsigned int op, int32_t world, uint64_t bytes);
 int cs_impl_parse(const char *name);
 int cs_dtype_parse(const char *name);
 int cs_phase_parse(const char *name);

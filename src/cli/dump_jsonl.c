@@ -146,6 +146,9 @@ put_collective(FILE *stream, const struct cs_target *target, const struct cs_col
 	put_label(&line, target, c->label);
 	put_or_null(&line, "overlap_compute_ns", c->overlap_ns[CS_BUSY_COMPUTE], CS_NS_UNKNOWN);
 	put_or_null(&line, "overlap_copy_ns", c->overlap_ns[CS_BUSY_COPY], CS_NS_UNKNOWN);
+	put_or_null(&line, "overlap_copy_to_host_ns", c->copy_ns[CS_COPY_TO_HOST], CS_NS_UNKNOWN);
+	put_or_null(&line, "overlap_copy_from_host_ns", c->copy_ns[CS_COPY_FROM_HOST], CS_NS_UNKNOWN);
+	put_or_null(&line, "overlap_copy_peer_ns", c->copy_ns[CS_COPY_PEER], CS_NS_UNKNOWN);
 	put_or_null(&line, "overlap_collective_ns", c->overlap_ns[CS_BUSY_COLLECTIVE], CS_NS_UNKNOWN);
 	put_or_null(&line, "exposed_ns", c->exposed_ns, CS_NS_UNKNOWN);
 	put_or_null(&line, "dependent_ns", c->dependent_ns, CS_NS_UNKNOWN);

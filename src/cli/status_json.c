@@ -164,15 +164,18 @@ process_object(const struct cs_target *target)
 static json_t *
 collective_object(const struct cs_summary_row *row)
 {
-	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "op", cs_op_name(row->op),
-		"impl", cs_impl_name(row->impl), "bytes",
+	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "op",
+		cs_op_name(row->op), "impl", cs_impl_name(row->impl), "bytes",
 		row->bytes == CS_BYTES_UNKNOWN ? json_null() : number(row->bytes), "dtype",
 		row->dtype ? json_string(cs_dtype_name(row->dtype)) : json_null(), "phase",
 		cs_phase_name(row->phase), "count", number(row->count), "sum_ns", number(row->sum_ns),
 		"p50_ns", row->count ? number(row->p50_ns) : json_null(), "p99_ns",
 		row->count ? number(row->p99_ns) : json_null(), "mean_wait_ns",
-		row->matched ? number(row->wait_ns / row->matched) : json_null(), "gpu_time_share",
-		row->share < 0 ? json_null() : json_real(row->share));
+		row->matched ? number(row->wait_ns / row->matched) : json_null(), "bus_bytes_per_s",
+		row->transfer_ns && row->bus_bytes
+			? json_real((double)row->bus_bytes * 1e9 / (double)row->transfer_ns)
+			: json_null(),
+		"gpu_time_share", row->share < 0 ? json_null() : json_real(row->share));
 }
 
 static json_t *

@@ -155,6 +155,12 @@ take_collective(void *context, const struct cs_collective *collective)
 		row->wait_ns += collective->wait_ns;
 		row->matched++;
 	}
+	/* Once per collective: the rank that came last has the transfer alone. */
+	if (collective->last_arrival && collective->bytes != CS_BYTES_UNKNOWN) {
+		row->transfer_ns += collective->transfer_ns;
+		row->bus_bytes +=
+			cs_op_bus_bytes(collective->label->op, collective->label->world, collective->bytes);
+	}
 }
 
 static void
@@ -433,6 +439,11 @@ add_row(struct cs_table *table, const struct cs_summary_row *row)
 		table, CS_STYLE_PLAIN, "%s", row->count ? cs_units_format_duration(row->p99_ns, text) : "-");
 	cs_table_add(table, CS_STYLE_PLAIN, "%s",
 		row->matched ? cs_units_format_duration(row->wait_ns / row->matched, text) : "-");
+	if (row->transfer_ns && row->bus_bytes)
+		cs_table_add(table, CS_STYLE_PLAIN, "%.3g GB/s",
+			(double)row->bus_bytes / (double)row->transfer_ns);
+	else
+		cs_table_add(table, CS_STYLE_PLAIN, "-");
 	if (row->share < 0)
 		cs_table_add(table, CS_STYLE_PLAIN, "-");
 	else
@@ -442,8 +453,8 @@ add_row(struct cs_table *table, const struct cs_summary_row *row)
 int
 cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width)
 {
-	static const char *const headings[] = {
-		"OP", "IMPL", ">SIZE", "DTYPE", "PHASE", ">COUNT", ">P50", ">P99", ">MEAN WAIT", ">GPU TIME"};
+	static const char *const headings[] = {"OP", "IMPL", ">SIZE", "DTYPE", "PHASE", ">COUNT", ">P50",
+		">P99", ">MEAN WAIT", ">BUS BW", ">GPU TIME"};
 	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
 	struct cs_summary_range *ranges = NULL;
 	size_t range_count = 0;

@@ -25,6 +25,8 @@ struct cs_summary_row {
 	uint64_t sum_ns;  /* second kernels of a collective included; they are not counted */
 	uint64_t wait_ns; /* sum over the matched ones */
 	uint64_t matched;
+	uint64_t transfer_ns,
+		bus_bytes;       /* sums over the whole groups, once per collective (cs_op_bus_bytes) */
 	uint64_t p50_ns, p99_ns; /* exact; valid after cs_summary_finish; 0 when count is 0 */
 	double share;            /* of the traced GPU time, 0 to 1; CS_SHARE_UNKNOWN */
 	/* private */

@@ -36,6 +36,7 @@ PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFam
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
 STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
+COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5
 TRACING, SAMPLE = 2, 2
 US = 1000
 DEADLINE_S = 60  # a failure, not a speed
@@ -59,8 +60,8 @@ class Writer:
     def collective(self, label, start, end, size, node=1, correlation=1, graph=7, stream=3, flags=IN_GRAPH):
         self.say("record", COLLECTIVE, flags, 0, 0, label, start, end, size, node, correlation, graph, stream)
 
-    def busy(self, klass, start, end, stream=9):
-        self.say("record", BUSY, 0, 0, klass, 1, start, end, end - start, 0, 0, 0, stream)
+    def busy(self, klass, start, end, stream=9, flags=0):
+        self.say("record", BUSY, flags, 0, klass, 1, start, end, end - start, 0, 0, 0, stream)
 
     def kill(self):
         self.process.kill()
@@ -180,6 +181,7 @@ class Values(Case):
     the first 30 us of each step's first one."""
 
     STEPS, EACH = 5, 4
+    COMM = "0000000000000abc"
     DURATION = {0: 100 * US, 1: 140 * US}
 
     def setUp(self):
@@ -216,6 +218,16 @@ class Values(Case):
             self.assertEqual(pick(samples, "collectives_unmatched_total", rank=str(rank)), 0)
         self.assertEqual(pick(samples, "collective_transfer_seconds_count", op="all_reduce", size="65536"), count)
         self.assertAlmostEqual(pick(samples, "collective_transfer_seconds_sum"), count * 100 * US / 1e9, 12)
+        self.assertEqual(pick(samples, "collective_transfer_bytes_total", op="all_reduce", size="65536"), count * 43008)
+        # Two ranks: 2 (2 - 1) / 2 times.
+        self.assertEqual(pick(samples, "collective_transfer_bus_bytes_total", op="all_reduce", size="65536"), count * 43008)
+        for rank, duration in self.DURATION.items():
+            mine = {"rank": str(rank), "gpu": str(rank)}
+            self.assertEqual(pick(samples, "collectives_matched_total", **mine), count)
+            self.assertEqual(pick(samples, "collectives_partial_total", **mine), 0)
+            comm = {"op": "all_reduce", "comm": self.COMM, **mine}
+            self.assertEqual(pick(samples, "communicator_collectives_total", **comm), count)
+            self.assertAlmostEqual(pick(samples, "communicator_collective_seconds_total", **comm), count * duration / 1e9, 12)
 
     def test_old_backlog_turns_no_time_back(self):
         """A process comes with more records from long ago than one read takes: what was learnt of the others' clocks stays."""
@@ -476,6 +488,67 @@ class Http(Case):
                                "--web.listen-address=127.0.0.1:0"], stderr=subprocess.DEVNULL, timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
+
+
+class Ranks(Case):
+    def test_other_nodes(self):
+        """Two of four ranks are here: matched, counted as partial, nobody blamed; the communicator's sums are there to compare."""
+        begin = time.time_ns() - 20 * 10**9
+        for rank, duration in ((0, 100 * US), (1, 140 * US)):
+            writer, label = self.rank(rank, 4)
+            for i in range(4):
+                end = begin + i * 500 * US
+                writer.collective(label, end - duration, end, 43008, node=i + 1)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 8)
+        samples = server.samples()
+        for rank, duration in ((0, 100 * US), (1, 140 * US)):
+            mine = {"gpu": str(rank), "rank": str(rank)}
+            self.assertEqual(pick(samples, "collectives_partial_total", **mine), 4)
+            self.assertEqual(pick(samples, "collectives_unmatched_total", **mine), 0)
+            self.assertAlmostEqual(pick(samples, "communicator_collective_seconds_total", **mine), 4 * duration / 1e9, 12)
+        for name in ("collective_wait_seconds_count", "collective_transfer_seconds_count", "collective_last_arrivals_total",
+                     "collective_transfer_bytes_total", "collectives_matched_total"):
+            self.assertNotIn("collscope_" + name, {n for n, _ in samples})
+
+    def test_copies_by_direction(self):
+        """80 us of a copy from the host and 50 us of one to it lie under an all-reduce of 200 us, 30 us of them at once."""
+        begin = time.time_ns() - 20 * 10**9
+        writer, label = self.rank(0, 2)
+        writer.collective(label, begin, begin + 200 * US, 43008)
+        writer.busy(COPY, begin + 10 * US, begin + 90 * US, stream=9, flags=COPY_FROM_HOST)
+        writer.busy(COPY, begin + 60 * US, begin + 110 * US, stream=10, flags=COPY_TO_HOST)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 1)
+        samples = server.samples()
+        for direction, us in (("from_host", 80), ("to_host", 50)):
+            self.assertAlmostEqual(pick(samples, "collective_copy_overlap_seconds_total", direction=direction), us / 1e6, 12)
+        self.assertAlmostEqual(pick(samples, "collective_overlap_seconds_total", **{"with": "copy"}), 100 / 1e6, 12)
+        self.assertEqual(pick(samples, "collective_contended_duration_seconds_count", **{"with": "copy"}), 1)
+
+    def test_collectives_of_two_streams(self):
+        """Two communicators' all-reduces run at once for 60 us: a series of its own says how long they took beside each other."""
+        begin = time.time_ns() - 20 * 10**9
+        writer, label = self.rank(0, 2)
+        other = writer.say("communicator", "def", 0, 2)
+        second = int(writer.say("label", "all_reduce", "nccl", 43008, 0, 2, other, 0))
+        for i in range(3):
+            at = begin + i * 1000 * US
+            writer.collective(label, at, at + 100 * US, 43008, node=1)
+            writer.collective(second, at + 40 * US, at + 240 * US, 43008, node=2, stream=4)
+            writer.collective(label, at + 400 * US, at + 430 * US, 43008, node=3)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 9)
+        samples = server.samples()
+        self.assertAlmostEqual(pick(samples, "collective_overlap_seconds_total", **{"with": "collective"}), 2 * 3 * 60 / 1e6, 12)
+        beside = {"with": "collective", "op": "all_reduce", "size": "65536"}
+        self.assertEqual(pick(samples, "collective_contended_duration_seconds_count", **beside), 6)
+        self.assertAlmostEqual(pick(samples, "collective_contended_duration_seconds_sum", **beside), 3 * (100 + 200) / 1e6, 12)
+        beside["with"] = "none"
+        self.assertEqual(pick(samples, "collective_contended_duration_seconds_count", **beside), 3)
+        self.assertAlmostEqual(pick(samples, "collective_contended_duration_seconds_sum", **beside), 3 * 30 / 1e6, 12)
+        for comm, count in (("0000000000000abc", 6), ("0000000000000def", 3)):
+            self.assertEqual(pick(samples, "communicator_collectives_total", comm=comm), count)
 
 
 class Processes(Case):

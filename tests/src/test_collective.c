@@ -125,6 +125,25 @@ test_element_sizes(void **state)
 	assert_int_equal(cs_dtype_bytes(UINT_MAX), 0);
 }
 
+/* nccl-tests' factors, worked out by hand. */
+static void
+test_bus_bytes(void **state)
+{
+	(void)state;
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_REDUCE, 8, 43008), 75264);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_REDUCE, 2, 43008), 43008);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_REDUCE, 3, 100), 133);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_GATHER, 8, 8192), 7168);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_REDUCE_SCATTER, 4, 8192), 6144);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_TO_ALL, 2, 8192), 4096);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_BROADCAST, 8, 8192), 8192);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_BARRIER, 8, 4), 0);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_REDUCE, CS_RANK_UNKNOWN, 43008), 0);
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_REDUCE, 1, 43008), 0);
+	/* A size that a corrupt segment may have must not wrap around. */
+	assert_int_equal(cs_op_bus_bytes(CS_OP_ALL_GATHER, INT32_MAX, UINT64_MAX - 1) >> 63, 1);
+}
+
 int
 main(void)
 {
@@ -132,6 +151,7 @@ main(void)
 		cmocka_unit_test(test_names_of_collectives),
 		cmocka_unit_test(test_names_of_formats),
 		cmocka_unit_test(test_element_sizes),
+		cmocka_unit_test(test_bus_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
