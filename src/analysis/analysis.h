@@ -189,12 +189,17 @@ struct cs_stall {
 	 * graph was not seen whole before, or the pending launch has no label); label is then the all-unknown
 	 * one. */
 	uint32_t graph_id, correlation_id, ordinal, label_id;
+	uint64_t graph_node_id; /* of that collective; 0 not known */
 	const struct cs_label *label;
-	/* The collective that it ended last. */
+	/* The collective that it ended last, and its position in its launch (outside graphs: in its stretch).
+	 */
 	uint32_t last_label_id, last_ordinal;
+	uint64_t last_node_id; /* 0 outside graphs */
 	const struct cs_label *last_label;
 	uint64_t last_end_ns;
-	uint64_t step; /* the number that the step will have */
+	/* The step that it stands in: the number that the step has, or would have had if it were handed out.
+	 */
+	uint64_t step;
 	bool behind; /* another rank of its group has got further: this one is waited for, the others wait */
 };
 

@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graphs.h"
 
-/* A step of several launches, or of none, has no beginning of its own: at a window's edge some of it may be
- * missing. */
+/* The window, or nothing at all, cut something off before or after the step. A step of several launches, or
+ * of none, has no beginning of its own: at a window's edge some of it may be missing. */
+static bool
+is_at_edge(const struct cs_unit *unit, const struct cs_span *span)
+{
+	bool first = span->start_ns > 0 && unit->activity_before_ns < span->start_ns;
+	bool last = span->end_ns != UINT64_MAX && unit->activity_after_ns > span->end_ns;
+	const struct cs_graph *graph;
+
+	if (unit->kind == CS_UNIT_EAGER || unit->piece)
+		return (first && unit->step.start_ns - span->start_ns < CS_EAGER_GAP_NS) ||
+		       (last && span->end_ns - unit->step.end_ns < CS_EAGER_GAP_NS);
+	if (unit->goes_on && !unit->launch_items)
+		return first;
+	graph = cs_graphs_find(unit->lane->graphs, unit->last_graph_id);
+	return (first || last) && graph && unit->launch_items < graph->collectives;
+}
+
 static bool
 is_whole(const struct cs_unit *unit)
 {
 	const struct cs_windows *windows = &unit->lane->source->windows;
-	const struct cs_graph *graph;
 	struct cs_span span;
-	bool first, last;
 
 	if (unit->kind == CS_UNIT_LIGHT)
 		return true;
-	if (!cs_windows_saw(windows, unit->step.start_ns, unit->step.end_ns))
+	if (!cs_windows_saw(windows, unit->step.start_ns, unit->step.end_ns) ||
+		!cs_windows_find(windows, unit->step.start_ns, &span))
 		return false;
-	if (!cs_windows_find(windows, unit->step.start_ns, &span))
-		return false;
-	first = span.start_ns > 0 && unit->activity_before_ns < span.start_ns;
-	last = span.end_ns != UINT64_MAX && unit->activity_after_ns > span.end_ns;
-	if (unit->kind == CS_UNIT_EAGER || unit->piece)
-		return !(first && unit->step.start_ns - span.start_ns < CS_EAGER_GAP_NS) &&
-		       !(last && span.end_ns - unit->step.end_ns < CS_EAGER_GAP_NS);
-	graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
-	return !(first || last) || unit->split || !graph || unit->step.collectives >= graph->collectives;
+	return !is_at_edge(unit, &span) && !cs_replay_is_cut(unit);
+}
+
+/* The number of the step that a launch stopped in: the one it was handed out with, or else would have had. */
+static void
+note_cut(const struct cs_unit *unit)
+{
+	struct cs_replay *replay;
+
+	if (!cs_replay_is_cut(unit))
+		return;
+	replay = cs_replay_find(unit->lane, unit->last_correlation_id);
+	replay->step = unit->step.step ? unit->step.step : unit->lane->source->step_count + 1;
 }
 
 static void
@@ -94,6 +113,7 @@ deliver(struct cs_source *source, struct cs_unit *unit)
 	}
 	if (handed_out)
 		step->step = ++source->step_count;
+	note_cut(unit);
 	finish_items(unit);
 	step->items = step->collectives ? unit->items : NULL;
 	if (handed_out && analysis->sink.step)

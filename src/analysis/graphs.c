@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graphs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,13 +15,13 @@
 /* Counts are halved there, so that they follow a server that turns drafts on or off. */
 #define PASSES_MEMORY 1024U
 
-/* Labels by ordinal are kept for so many collectives in all: 4 bytes each. */
-#define LABELS_MAX 65536U
+/* Labels and nodes by ordinal are kept for so many collectives in all: 16 bytes each. */
+#define ITEMS_MAX 65536U
 
 struct cs_graphs {
 	struct cs_graph table[SETS][WAYS];
 	struct cs_passes passes;
-	size_t label_sum;
+	size_t item_sum;
 };
 
 struct cs_graphs *
@@ -36,7 +37,7 @@ cs_graphs_destroy(struct cs_graphs *graphs)
 		return;
 	for (size_t set = 0; set < SETS; set++) {
 		for (size_t way = 0; way < WAYS; way++)
-			free(graphs->table[set][way].labels);
+			free(graphs->table[set][way].items);
 	}
 	free(graphs);
 }
@@ -74,8 +75,8 @@ cs_graphs_get(struct cs_graphs *graphs, uint32_t graph_id, uint64_t now_ns)
 			if (set[way].used_ns < graph->used_ns)
 				graph = &set[way];
 		}
-		graphs->label_sum -= graph->label_count;
-		free(graph->labels);
+		graphs->item_sum -= graph->item_count;
+		free(graph->items);
 		memset(graph, 0, sizeof(*graph));
 		graph->graph_id = graph_id;
 	}
@@ -83,22 +84,59 @@ cs_graphs_get(struct cs_graphs *graphs, uint32_t graph_id, uint64_t now_ns)
 	return graph;
 }
 
-static void
-note_labels(struct cs_graphs *graphs, struct cs_graph *graph, const struct cs_unit *unit)
+static int
+make_room(struct cs_graphs *graphs, struct cs_graph *graph, uint32_t count)
 {
-	uint32_t count = unit->step.collectives;
-	uint32_t *labels;
+	struct cs_graph_item *items;
 
-	if (count <= graph->label_count || graphs->label_sum + count - graph->label_count > LABELS_MAX)
-		return;
-	labels = reallocarray(graph->labels, count, sizeof(*labels));
-	if (!labels)
+	if (count <= graph->item_count)
+		return 0;
+	if (graphs->item_sum + count - graph->item_count > ITEMS_MAX)
+		return -ENOSPC;
+	items = reallocarray(graph->items, count, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	memset(items + graph->item_count, 0, (count - graph->item_count) * sizeof(*items));
+	graphs->item_sum += count - graph->item_count;
+	graph->items = items;
+	graph->item_count = count;
+	return 0;
+}
+
+void
+cs_graphs_learn_items(struct cs_graphs *graphs, const struct cs_unit *unit)
+{
+	struct cs_graph *graph = cs_graphs_get(graphs, unit->step.graph_id, unit->step.end_ns);
+	uint32_t first = unit->launch_first;
+	uint32_t count = unit->step.collectives;
+
+	if (first + count > graph->collectives) {
+		graph->varies |= graph->alike > 0;
+		graph->collectives = first + count;
+		graph->alike = 0;
+	}
+	/* A launch of which the beginning was not recorded has other ordinals. */
+	if (count == 0 || first + count < graph->collectives || make_room(graphs, graph, first + count))
 		return;
 	for (uint32_t i = 0; i < count; i++)
-		labels[i] = unit->items[i].label_id;
-	graphs->label_sum += count - graph->label_count;
-	graph->labels = labels;
-	graph->label_count = count;
+		graph->items[first + i] = (struct cs_graph_item){
+			.node_id = unit->items[i].graph_node_id,
+			.label_id = unit->items[i].label_id,
+		};
+}
+
+void
+cs_graphs_learn_whole(struct cs_graphs *graphs, uint32_t graph_id, uint32_t collectives, uint64_t now_ns)
+{
+	struct cs_graph *graph = cs_graphs_get(graphs, graph_id, now_ns);
+
+	if (collectives == graph->collectives) {
+		graph->alike++;
+		return;
+	}
+	graph->varies |= graph->alike > 0;
+	graph->collectives = collectives;
+	graph->alike = 1;
 }
 
 static void
@@ -136,15 +174,6 @@ cs_graphs_note(struct cs_graphs *graphs, const struct cs_unit *unit, uint64_t by
 	if (unit->kind != CS_UNIT_LAUNCH)
 		return;
 	note_pass(&graphs->passes, unit, bytes);
-	if (unit->step.graph_id && !unit->piece && !unit->split) {
-		struct cs_graph *graph = cs_graphs_get(graphs, unit->step.graph_id, unit->step.end_ns);
-
-		if (unit->step.collectives > graph->collectives)
-			graph->collectives = unit->step.collectives;
-		if (bytes)
-			graph->bytes = bytes;
-		note_labels(graphs, graph, unit);
-	}
 }
 
 const struct cs_passes *

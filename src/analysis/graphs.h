@@ -1,30 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What deep windows taught about the graphs of one lane: how many collectives, of what size, in which phase.
- * Light windows, which see launches only, are read with it. Bounded: 4096 graphs, the least recently used of
- * four leaves.
+ * Light windows, which see launches only, are read with it, and a launch that stops in the middle is told by
+ * it. Learnt from launches as they are, before they are joined to steps or cut into several. Bounded: 4096
+ * graphs, the least recently used of four leaves.
  */
 #ifndef CS_GRAPHS_H
 #define CS_GRAPHS_H
 
 #include "private.h"
 
+/* A collective of a graph, by its position in a launch. */
+struct cs_graph_item {
+	uint64_t node_id;
+	uint32_t label_id;
+};
+
 struct cs_graph {
 	uint32_t graph_id; /* 0: free */
+	/* In its last launch that was seen whole, or in a later one that had more. An update of the
+	 * executable or a conditional node may change it. */
 	uint32_t collectives;
+	uint32_t alike;  /* launches seen whole in a row with that number */
+	bool varies;     /* they did not always have the same number */
 	uint32_t run_id; /* last run that it was a piece of */
 	uint8_t phase;
 	uint8_t phase_rule;
 	/* What ranges or markers said of its whole launches, told_rule: which of the two. */
 	uint8_t told_phase;
 	uint8_t told_rule;
-	bool told_otherwise; /* they did not always agree: it serves several phases */
-	bool piece;          /* of a piecewise step */
-	uint64_t bytes;
+	bool told_otherwise;   /* they did not always agree: it serves several phases */
+	bool piece;            /* of a piecewise step */
+	struct cs_split split; /* of its last whole launch; at 0: one step */
 	uint64_t used_ns;
-	/* Labels by ordinal of a whole launch, for telling where a rank stands. May be NULL. */
-	uint32_t *labels;
-	uint32_t label_count;
+	/* For telling where a rank stands. May be NULL. */
+	struct cs_graph_item *items;
+	uint32_t item_count;
 };
 
 /* The passes of this lane so far: what is large, and is there anything small beside it? */
@@ -44,7 +55,12 @@ void cs_graphs_restart(struct cs_graphs *graphs);
 struct cs_graph *cs_graphs_find(struct cs_graphs *graphs, uint32_t graph_id);
 /* Finds or makes room; never NULL. graph_id > 0. */
 struct cs_graph *cs_graphs_get(struct cs_graphs *graphs, uint32_t graph_id, uint64_t now_ns);
-/* A whole deep launch, or a merged step. `bytes`: its largest all-reduce, 0 unknown. */
+/* A unit of a launch, closed: its collectives have these labels and nodes, and there are at least so many. */
+void cs_graphs_learn_items(struct cs_graphs *graphs, const struct cs_unit *unit);
+/* A launch that was seen from its beginning to its end had so many collectives. */
+void cs_graphs_learn_whole(
+	struct cs_graphs *graphs, uint32_t graph_id, uint32_t collectives, uint64_t now_ns);
+/* A step that is to have a phase. `bytes`: its largest all-reduce, 0 unknown. */
 void cs_graphs_note(struct cs_graphs *graphs, const struct cs_unit *unit, uint64_t bytes);
 const struct cs_passes *cs_graphs_passes(const struct cs_graphs *graphs);
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct cs_lane *
 cs_lane_new(struct cs_source *source, uint32_t gpu)
@@ -71,8 +72,10 @@ close_unit(struct cs_lane *lane, struct cs_unit *unit)
 	if (unit->closed)
 		return;
 	unit->closed = true;
-	if (unit->kind == CS_UNIT_LAUNCH)
+	if (unit->kind == CS_UNIT_LAUNCH) {
 		forget_launch(lane, unit);
+		cs_replay_close(unit);
+	}
 	if (lane->eager == unit)
 		lane->eager = NULL;
 }
@@ -125,6 +128,7 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 			return NULL;
 		cs_host_seen(lane->source->host, record->correlation_id);
 		close_stream(lane, record->stream_id);
+		cs_replay_begin(unit, record);
 		if (lane->eager)
 			close_unit(lane, lane->eager);
 		lane->eager_start_ns = 0;
@@ -132,11 +136,6 @@ launch_of(struct cs_lane *lane, const struct cs_record *record)
 			unit->phase_before = lane->upcoming_phase;
 		lane->upcoming_phase = CS_PHASE_UNKNOWN;
 		register_launch(lane, unit);
-		if (record->start_ns >= lane->begun_ns) {
-			lane->begun_ns = record->start_ns;
-			lane->begun_graph_id = record->graph_id;
-			lane->begun_correlation_id = record->correlation_id;
-		}
 	}
 	lane->last_launch = unit;
 	if (record->end_ns > unit->step.end_ns)
@@ -169,6 +168,7 @@ eager_of(struct cs_lane *lane, const struct cs_record *record)
 	struct cs_unit *unit;
 
 	cs_host_seen(lane->source->host, record->correlation_id);
+	cs_replay_pass(lane, record);
 	note_eager(lane, record);
 	if (lane->eager && lane->eager->step.collectives >= CS_STEP_ITEMS_MAX)
 		close_unit(lane, lane->eager);
@@ -193,8 +193,9 @@ eager_of(struct cs_lane *lane, const struct cs_record *record)
 static int
 take_collective(struct cs_lane *lane, const struct cs_record *record)
 {
-	struct cs_unit *unit =
-		record->flags & CS_RECORD_IN_GRAPH ? launch_of(lane, record) : eager_of(lane, record);
+	bool in_graph = record->flags & CS_RECORD_IN_GRAPH;
+	struct cs_unit *unit = in_graph ? launch_of(lane, record) : eager_of(lane, record);
+	uint32_t ordinal;
 	int item;
 
 	if (!unit)
@@ -202,12 +203,14 @@ take_collective(struct cs_lane *lane, const struct cs_record *record)
 	item = cs_unit_add_item(unit, record, cs_group_find(lane, record->ref));
 	if (item < 0)
 		return item;
+	ordinal = unit->launch_first + (uint32_t)item;
+	if (in_graph)
+		cs_replay_advance(lane, record, ordinal);
 	if (record->end_ns >= lane->last_end_ns) {
 		lane->last_end_ns = record->end_ns;
+		lane->last_node_id = record->graph_node_id;
 		lane->last_label_id = record->ref;
-		lane->last_graph_id = record->graph_id;
-		lane->last_correlation_id = record->correlation_id;
-		lane->last_ordinal = (uint32_t)item;
+		lane->last_ordinal = ordinal;
 	}
 	return cs_sweep_add(&lane->sweep, record, unit, (uint32_t)item);
 }
@@ -242,6 +245,10 @@ take_marker(struct cs_lane *lane, const struct cs_record *record)
 
 	if (in_graph && !launch)
 		return -ENOMEM;
+	if (launch)
+		cs_replay_advance(lane, record, UINT32_MAX);
+	else
+		cs_replay_pass(lane, record);
 	cs_phase_marker(lane->source, record->ref, &ends, &begins);
 	if (launch && launch->step.collectives == 0) {
 		launch->name_before = record->ref;
@@ -259,8 +266,10 @@ take_marker(struct cs_lane *lane, const struct cs_record *record)
 		launch->name_after = record->ref;
 		launch->phase_after = ends;
 		launch->split = true;
+		launch->goes_on = true;
 		launch->activity_after_ns = record->start_ns;
 		close_unit(lane, launch);
+		cs_replay_begin(unit, record);
 		unit->name_before = record->ref;
 		unit->phase_before = begins;
 		unit->continues = true;
@@ -288,8 +297,11 @@ take_busy(struct cs_lane *lane, const struct cs_record *record)
 	if (record->flags & CS_RECORD_IN_GRAPH) {
 		if (!launch_of(lane, record))
 			return -ENOMEM;
-	} else if (record->klass != CS_BUSY_COPY) {
-		note_eager(lane, record);
+		cs_replay_advance(lane, record, UINT32_MAX);
+	} else {
+		cs_replay_pass(lane, record);
+		if (record->klass != CS_BUSY_COPY)
+			note_eager(lane, record);
 	}
 	return cs_sweep_add(&lane->sweep, record, NULL, 0);
 }
@@ -348,9 +360,9 @@ cs_lane_restart(struct cs_lane *lane)
 	lane->busy_until_ns = 0;
 	lane->eager_start_ns = lane->eager_until_ns = lane->eager_before_ns = 0;
 	lane->watermark_ns = 0;
-	lane->last_end_ns = lane->begun_ns = 0;
-	lane->last_label_id = lane->last_graph_id = lane->last_correlation_id = lane->last_ordinal = 0;
-	lane->begun_graph_id = lane->begun_correlation_id = 0;
+	lane->last_end_ns = lane->last_node_id = 0;
+	lane->last_label_id = lane->last_ordinal = 0;
+	memset(lane->recent, 0, sizeof(lane->recent));
 }
 
 static bool

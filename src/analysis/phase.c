@@ -163,6 +163,18 @@ phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 	return passes->large_whole > 0 && bytes > passes->bytes ? CS_PHASE_PREFILL : CS_PHASE_UNKNOWN;
 }
 
+/* The first pass of a launch that would have had more. */
+static int
+phase_of_cut(const struct cs_unit *unit, enum cs_phase_rule *rule)
+{
+	const struct cs_graph *graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
+
+	if (!graph || !graph->split.at || unit->split || unit->piece || !cs_replay_is_cut(unit))
+		return CS_PHASE_UNKNOWN;
+	*rule = (enum cs_phase_rule)graph->split.rule;
+	return graph->split.first;
+}
+
 /* A window's edge may cut off the marker that tells the phase; what it told of the same graph elsewhere
  * holds, unless that graph serves several phases. */
 static int
@@ -224,6 +236,8 @@ decide(struct cs_unit *unit, const struct cs_step_facts *facts, uint64_t bytes)
 		rule = CS_PHASE_RULE_MARKER;
 	}
 	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER)
+		phase = phase_of_cut(unit, &rule);
+	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER)
 		phase = phase_of_graph(unit, &rule);
 	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER) {
 		phase = phase_of_signature(unit, bytes);
@@ -245,7 +259,8 @@ cs_phase_decide(struct cs_unit *unit)
 		decide_light(unit);
 		return;
 	}
-	cs_graphs_note(unit->lane->graphs, unit, largest ? largest->bytes : 0);
+	if (!cs_replay_is_cut(unit))
+		cs_graphs_note(unit->lane->graphs, unit, largest ? largest->bytes : 0);
 	decide(unit, &facts, largest ? largest->bytes : 0);
 	graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
 	if (graph)
@@ -276,25 +291,42 @@ split_by_gather(const struct cs_unit *unit)
 	return first;
 }
 
-uint32_t
-cs_phase_split(const struct cs_unit *unit, uint8_t *first, uint8_t *rest, uint8_t *rule)
+static uint32_t
+split_whole(const struct cs_unit *unit, struct cs_split *split)
 {
 	const struct cs_rules *rules = unit->lane->source->analysis->rules;
 	struct cs_step_facts facts;
 	uint32_t at = 0;
 
-	if (unit->kind != CS_UNIT_LAUNCH || unit->split || unit->step.launches != 1)
-		return 0;
 	if (rules) {
 		gather_facts(unit, find_largest(unit), &facts);
-		at = cs_rules_split(rules, &facts, first, rest);
-		*rule = CS_PHASE_RULE_USER;
+		split->rule = CS_PHASE_RULE_USER;
+		at = cs_rules_split(rules, &facts, &split->first, &split->rest);
 	}
 	if (!at && unit->step.collectives > TARGET_COLLECTIVES_MIN) {
+		*split = (struct cs_split){
+			.first = CS_PHASE_VERIFY, .rest = CS_PHASE_DRAFT, .rule = CS_PHASE_RULE_SIGNATURE};
 		at = split_by_gather(unit);
-		*first = CS_PHASE_VERIFY;
-		*rest = CS_PHASE_DRAFT;
-		*rule = CS_PHASE_RULE_SIGNATURE;
 	}
 	return at;
+}
+
+uint32_t
+cs_phase_split(const struct cs_unit *unit, struct cs_split *split)
+{
+	struct cs_graph *graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
+
+	if (unit->kind != CS_UNIT_LAUNCH || unit->split || unit->step.launches != 1)
+		return 0;
+	/* A launch that stopped has the first pass, and perhaps some of the rest, where they always are. */
+	if (cs_replay_is_cut(unit)) {
+		if (!graph->split.at || graph->split.at >= unit->step.collectives)
+			return 0;
+		*split = graph->split;
+		return split->at;
+	}
+	split->at = split_whole(unit, split);
+	if (graph)
+		graph->split = *split;
+	return split->at;
 }

@@ -2,7 +2,8 @@
 /*
  * Inside the analysis. The way of a record:
  *
- *   ingest -> reorder (reorder.h) -> lane of its GPU (lane.c) -> overlap sweep (overlap.h) and unit (unit.c)
+ *   ingest -> reorder (reorder.h) -> lane of its GPU (lane.c) -> overlap sweep (overlap.h) and unit (unit.c);
+ *             replay.c keeps how far each graph launch got, and learns graphs (graphs.h) from it
  *          -> run of units -> step: merged or split (step.c), phase decided (phase.c)
  *          -> ranks (group.c, match.c): matched with the other members of its group -> sink (deliver.c)
  *
@@ -36,6 +37,7 @@
 #define CS_PARTS_MAX      4U
 #define CS_MEMBERS_MAX    64U
 #define CS_SPARE_UNITS    256U
+#define CS_REPLAYS_KEPT   8U
 /* Collectives that may wait for their peers or for what is beside them, all lanes together; about 15 MiB. */
 #define CS_WAITING_ITEMS_MAX 65536U
 
@@ -88,10 +90,14 @@ struct cs_unit {
 	struct cs_unit *hash_next; /* lane->launches */
 	struct cs_lane *lane;
 	enum cs_unit_kind kind;
-	bool closed;         /* gets no more items */
-	bool continues;      /* the launch began in the unit before it */
-	bool piece;          /* part of a step that was merged from many launches */
-	bool split;          /* part of a launch */
+	bool closed;           /* gets no more items */
+	bool continues;        /* the launch began in the unit before it */
+	bool piece;            /* part of a step that was merged from many launches */
+	bool split;            /* part of a launch */
+	bool goes_on;          /* its last launch goes on in the unit after it */
+	uint32_t launch_first; /* collectives of its first launch in units before it */
+	/* Its last launch. launch_items: collectives of it in all; 0 while that is not known. */
+	uint32_t launch_items, last_graph_id, last_correlation_id;
 	uint32_t open_items; /* under the sweep */
 	uint32_t stream_id;  /* of its first record */
 	uint32_t capacity;
@@ -148,6 +154,26 @@ struct cs_membership {
 	bool known;
 };
 
+/* A launch that is two steps. */
+struct cs_split {
+	uint32_t at;         /* collectives of the first */
+	uint8_t first, rest; /* phases */
+	uint8_t rule;        /* enum cs_phase_rule */
+};
+
+/* A graph launch, as far as its records have come. */
+struct cs_replay {
+	bool known;    /* false: the slot is free */
+	bool over;     /* the next work of its stream has begun */
+	bool trailing; /* something of it began after its last collective had ended */
+	uint32_t graph_id, correlation_id;
+	uint32_t stream_id; /* of its first record */
+	uint32_t ended;     /* collectives of it that have ended */
+	uint64_t start_ns, end_ns;
+	uint64_t before_ns; /* the lane's last activity before it ended then */
+	uint64_t step; /* number of the step that it was cut in, once that has been delivered; 0 not yet */
+};
+
 struct cs_lane {
 	struct cs_source *source;
 	uint32_t gpu;
@@ -179,9 +205,10 @@ struct cs_lane {
 	int32_t rank;
 	/* Where it stands (stall.c). */
 	uint64_t last_end_ns; /* of the collective that ended last */
-	uint32_t last_label_id, last_graph_id, last_correlation_id, last_ordinal;
-	uint64_t begun_ns; /* first record of the graph launch that began last */
-	uint32_t begun_graph_id, begun_correlation_id;
+	uint64_t last_node_id;
+	uint32_t last_label_id, last_ordinal;     /* in its launch or eager stretch */
+	struct cs_replay recent[CS_REPLAYS_KEPT]; /* ring of the launches that began last */
+	uint32_t recent_next;
 };
 
 struct cs_source {
@@ -290,6 +317,23 @@ void cs_lane_force(struct cs_lane *lane);
 /* Time starts again: nothing that is a time stays, what was learnt does. The lane has been drained. */
 void cs_lane_restart(struct cs_lane *lane);
 
+/* replay.c: how far the graph launches of a lane have come. */
+
+/* The first record of a unit of a launch. Fills the unit's launch_first. */
+void cs_replay_begin(struct cs_unit *unit, const struct cs_record *record);
+/* One more record of it; ordinal: of a collective in its launch, UINT32_MAX for anything else. */
+void cs_replay_advance(struct cs_lane *lane, const struct cs_record *record, uint32_t ordinal);
+/* The record is not of a graph: launches before it on its stream are over. */
+void cs_replay_pass(struct cs_lane *lane, const struct cs_record *record);
+/* The unit gets no more items: what it tells of its graph is learnt. */
+void cs_replay_close(struct cs_unit *unit);
+/* NULL: not one of the last. */
+struct cs_replay *cs_replay_find(struct cs_lane *lane, uint32_t correlation_id);
+/* Has the unit's last launch fewer collectives than its graph, as far as both are known? */
+bool cs_replay_lacks(const struct cs_unit *unit);
+/* ... and nothing says that there were fewer this time: it stopped, or its end was not recorded. */
+bool cs_replay_is_cut(const struct cs_unit *unit);
+
 /* step.c: from units to steps. */
 void cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns);
 
@@ -298,7 +342,7 @@ void cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns);
 /* Sets phase, rule. The graphs must have been told of the step (cs_graphs_note). */
 void cs_phase_decide(struct cs_unit *unit);
 /* Position of the first collective of the next pass inside one launch; 0: the unit is one pass. */
-uint32_t cs_phase_split(const struct cs_unit *unit, uint8_t *first, uint8_t *rest, uint8_t *rule);
+uint32_t cs_phase_split(const struct cs_unit *unit, struct cs_split *split);
 /* A marker kernel: what it ends and begins (enum cs_phase; unknown when it does not say). */
 void cs_phase_marker(struct cs_source *source, uint32_t name_id, uint8_t *ends, uint8_t *begins);
 

@@ -6,6 +6,8 @@
 #define PAUSE_NS CS_QUIET_NS
 /* Ends that differ by more belong to two collectives. */
 #define SAME_END_NS 200000
+/* So many launches that were alike make the next one's number of collectives certain. */
+#define ALIKE_MIN 2U
 /* Progress that differs by less is the same: jitter, and the last record of a pass may be a little longer. */
 #define NEAR_WORK_NS 5000
 
@@ -24,31 +26,56 @@ was_watched(const struct cs_windows *windows, uint64_t since_ns, uint64_t thresh
 	return span.end_ns >= since_ns + PAUSE_NS && windows->newest_end_ns >= since_ns + threshold_ns;
 }
 
-/* A launch of which fewer collectives have ended than the graph has: all from `ordinal` on are missing. */
-static bool
-note_cut(struct cs_lane *lane, uint32_t graph_id, uint32_t correlation_id, uint32_t ordinal,
-	struct cs_stall *stall)
+/* What the rank stands at, of a graph's collectives. */
+static void
+name_collective(const struct cs_graph *graph, uint32_t ordinal, struct cs_stall *stall)
 {
-	const struct cs_graph *graph = cs_graphs_find(lane->graphs, graph_id);
-
-	if (!graph || ordinal >= graph->collectives)
-		return false;
-	stall->since_ns = lane->busy_until_ns;
-	stall->graph_id = graph_id;
-	stall->correlation_id = correlation_id;
 	stall->ordinal = ordinal;
-	if (ordinal < graph->label_count)
-		stall->label_id = graph->labels[ordinal];
-	return true;
+	if (!graph || ordinal >= graph->item_count)
+		return;
+	stall->label_id = graph->items[ordinal].label_id;
+	stall->graph_node_id = graph->items[ordinal].node_id;
 }
 
-static bool
-find_cut_launch(struct cs_lane *lane, struct cs_stall *stall)
+/* The newest launch of which fewer collectives have ended than its graph has, and after which nothing came on
+ * its stream. */
+static const struct cs_replay *
+find_cut_launch(const struct cs_lane *lane)
 {
-	/* Begun after the last collective: none of its own has ended. */
-	if (lane->begun_correlation_id != lane->last_correlation_id && lane->begun_ns >= lane->last_end_ns)
-		return note_cut(lane, lane->begun_graph_id, lane->begun_correlation_id, 0, stall);
-	return note_cut(lane, lane->last_graph_id, lane->last_correlation_id, lane->last_ordinal + 1, stall);
+	const struct cs_replay *found = NULL;
+
+	for (uint32_t i = 0; i < CS_REPLAYS_KEPT; i++) {
+		const struct cs_replay *replay = &lane->recent[i];
+		const struct cs_graph *graph = cs_graphs_find(lane->graphs, replay->graph_id);
+
+		if (replay->known && !replay->over && graph && replay->ended < graph->collectives &&
+			(!found || replay->start_ns > found->start_ns))
+			found = replay;
+	}
+	return found;
+}
+
+/*
+ * Fewer collectives than last time may also be all there were: an updated executable, a conditional node. So
+ * something has to say that there is more to come: what the launch began after its last collective, or that
+ * the graph always had as many.
+ */
+static bool
+is_pending(const struct cs_lane *lane, const struct cs_replay *replay)
+{
+	const struct cs_graph *graph = cs_graphs_find(lane->graphs, replay->graph_id);
+
+	return replay->trailing || (!graph->varies && graph->alike >= ALIKE_MIN);
+}
+
+static void
+describe_cut_launch(const struct cs_lane *lane, const struct cs_replay *replay, struct cs_stall *stall)
+{
+	stall->since_ns = lane->busy_until_ns;
+	stall->graph_id = replay->graph_id;
+	stall->correlation_id = replay->correlation_id;
+	stall->step = replay->step ? replay->step : lane->source->step_count + 1;
+	name_collective(cs_graphs_find(lane->graphs, replay->graph_id), replay->ended, stall);
 }
 
 /* A launch call whose work has not begun. Only of graphs known to have collectives, or of a collective:
@@ -65,41 +92,23 @@ find_unseen_launch(struct cs_lane *lane, uint64_t before_ns, struct cs_stall *st
 	stall->graph_id = launch.graph_id;
 	stall->correlation_id = launch.correlation_id;
 	stall->label_id = launch.ref;
-	stall->ordinal = 0;
+	stall->step = lane->source->step_count + 1;
 	graph = cs_graphs_find(lane->graphs, launch.graph_id);
-	if (graph && graph->label_count)
-		stall->label_id = graph->labels[0];
+	name_collective(graph, 0, stall);
 	return launch.ref != 0 || (graph && graph->collectives > 0);
 }
 
-static bool
-examine(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_stall *stall)
+static int64_t
+ends_apart_ns(const struct cs_member *a, const struct cs_member *b)
 {
-	const struct cs_dictionary *dictionary = lane->source->dictionary;
-
-	if (lane->last_end_ns == 0 || now_ns < threshold_ns ||
-		lane->source->newest_ns > now_ns - threshold_ns)
-		return false;
-	*stall = (struct cs_stall){.source = lane->source->id, .gpu = lane->gpu, .rank = lane->rank};
-	if (!find_cut_launch(lane, stall) && !find_unseen_launch(lane, now_ns - threshold_ns, stall))
-		return false;
-	if (!was_watched(&lane->source->windows, stall->since_ns, threshold_ns))
-		return false;
-	stall->label = cs_dictionary_borrow_label(dictionary, stall->label_id);
-	stall->last_label_id = lane->last_label_id;
-	stall->last_label = cs_dictionary_borrow_label(dictionary, lane->last_label_id);
-	stall->last_ordinal = lane->last_ordinal;
-	stall->last_end_ns = lane->last_end_ns;
-	stall->step = lane->source->step_count + 1;
-	return true;
+	return (int64_t)(a->lane->last_end_ns - b->lane->last_end_ns) - a->offset_ns + b->offset_ns;
 }
 
 /* How the lane stands to another of its group: below 0 it has done less. */
 static int
 compare_progress(const struct cs_member *a, const struct cs_member *b)
 {
-	int64_t ends_ns =
-		(int64_t)(a->lane->last_end_ns - b->lane->last_end_ns) - a->offset_ns + b->offset_ns;
+	int64_t ends_ns = ends_apart_ns(a, b);
 	int64_t work_ns = ends_ns + (int64_t)(a->lane->busy_until_ns - a->lane->last_end_ns) -
 			  (int64_t)(b->lane->busy_until_ns - b->lane->last_end_ns);
 
@@ -111,22 +120,74 @@ compare_progress(const struct cs_member *a, const struct cs_member *b)
 	return 0;
 }
 
+static const struct cs_member *
+find_member(const struct cs_group *group, const struct cs_lane *lane)
+{
+	for (uint32_t i = 0; i < group->member_count; i++) {
+		if (group->members[i]->lane == lane)
+			return group->members[i];
+	}
+	return NULL;
+}
+
 static bool
 is_behind(const struct cs_analysis *analysis, const struct cs_lane *lane)
 {
 	for (const struct cs_group *group = analysis->groups; group; group = group->next) {
-		const struct cs_member *self = NULL;
+		const struct cs_member *self = find_member(group, lane);
 
-		for (uint32_t i = 0; i < group->member_count; i++) {
-			if (group->members[i]->lane == lane)
-				self = group->members[i];
-		}
 		for (uint32_t i = 0; self && !group->ambiguous && i < group->member_count; i++) {
 			if (group->members[i] != self && compare_progress(self, group->members[i]) < 0)
 				return true;
 		}
 	}
 	return false;
+}
+
+/* Ranks of a server that has come to rest have ended the same collective last, and stand inside nothing. */
+static bool
+do_peers_differ(const struct cs_analysis *analysis, const struct cs_lane *lane)
+{
+	for (const struct cs_group *group = analysis->groups; group; group = group->next) {
+		const struct cs_member *self = find_member(group, lane);
+
+		for (uint32_t i = 0; self && !group->ambiguous && i < group->member_count; i++) {
+			const struct cs_member *peer = group->members[i];
+			const struct cs_replay *replay = find_cut_launch(peer->lane);
+
+			int64_t ends_ns = ends_apart_ns(self, peer);
+
+			if (peer != self && ((replay && is_pending(peer->lane, replay)) ||
+						    ends_ns < -SAME_END_NS || ends_ns > SAME_END_NS))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+examine(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_stall *stall)
+{
+	const struct cs_source *source = lane->source;
+	const struct cs_replay *replay = find_cut_launch(lane);
+
+	if (lane->last_end_ns == 0 || now_ns < threshold_ns || source->newest_ns > now_ns - threshold_ns)
+		return false;
+	*stall = (struct cs_stall){.source = source->id, .gpu = lane->gpu, .rank = lane->rank};
+	if (replay && (is_pending(lane, replay) || do_peers_differ(source->analysis, lane)))
+		describe_cut_launch(lane, replay, stall);
+	else if (!find_unseen_launch(lane, now_ns - threshold_ns, stall))
+		return false;
+	if (!was_watched(&source->windows, stall->since_ns, threshold_ns))
+		return false;
+	stall->label = cs_dictionary_borrow_label(source->dictionary, stall->label_id);
+	stall->last_label_id = lane->last_label_id;
+	stall->last_label = cs_dictionary_borrow_label(source->dictionary, lane->last_label_id);
+	stall->last_ordinal = lane->last_ordinal;
+	stall->last_node_id = lane->last_node_id;
+	stall->last_end_ns = lane->last_end_ns;
+	stall->behind = is_behind(source->analysis, lane);
+	return true;
 }
 
 size_t
@@ -144,7 +205,6 @@ cs_analysis_list_stalls(struct cs_analysis *analysis, uint64_t now_ns, uint64_t 
 			if (!source->lanes[gpu] || !examine(source->lanes[gpu], now_ns,
 							   threshold_ns ? threshold_ns : CS_STALL_NS, &stall))
 				continue;
-			stall.behind = is_behind(analysis, source->lanes[gpu]);
 			take(context, &stall);
 			count++;
 		}

@@ -123,8 +123,8 @@ put_step(struct cs_lane *lane, struct cs_unit *unit)
 static void
 finish_step(struct cs_lane *lane, struct cs_unit *unit)
 {
-	uint8_t first, rest, rule;
-	uint32_t at = cs_phase_split(unit, &first, &rest, &rule);
+	struct cs_split split = {0};
+	uint32_t at = cs_phase_split(unit, &split);
 	struct cs_unit *second = at ? cs_unit_cut(unit, at) : NULL;
 
 	if (!second) {
@@ -132,9 +132,9 @@ finish_step(struct cs_lane *lane, struct cs_unit *unit)
 		put_step(lane, unit);
 		return;
 	}
-	unit->step.phase = first;
-	second->step.phase = rest;
-	unit->step.phase_rule = second->step.phase_rule = rule;
+	unit->step.phase = split.first;
+	second->step.phase = split.rest;
+	unit->step.phase_rule = second->step.phase_rule = split.rule;
 	put_step(lane, unit);
 	put_step(lane, second);
 }

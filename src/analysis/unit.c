@@ -153,6 +153,12 @@ cs_unit_absorb(struct cs_unit *unit, struct cs_unit *from)
 		unit->step.graph_id = from->step.graph_id;
 		unit->step.correlation_id = from->step.correlation_id;
 	}
+	if (from->kind == CS_UNIT_LAUNCH) {
+		unit->goes_on = from->goes_on;
+		unit->launch_items = from->launch_items;
+		unit->last_graph_id = from->last_graph_id;
+		unit->last_correlation_id = from->last_correlation_id;
+	}
 	unit->activity_after_ns = from->activity_after_ns;
 	cs_unit_give(from);
 	return 0;
@@ -182,6 +188,10 @@ cs_unit_cut(struct cs_unit *unit, uint32_t index)
 	rest->step.collectives = count;
 	rest->step.launches = unit->step.launches;
 	rest->step.launch_end_ns = unit->step.launch_end_ns;
+	rest->launch_first = unit->launch_first + index;
+	rest->launch_items = unit->launch_items;
+	rest->last_graph_id = unit->last_graph_id;
+	rest->last_correlation_id = unit->last_correlation_id;
 	rest->closed = true;
 	rest->continues = true;
 	rest->split = true;
@@ -193,6 +203,7 @@ cs_unit_cut(struct cs_unit *unit, uint32_t index)
 	unit->name_after = 0;
 	unit->phase_after = CS_PHASE_UNKNOWN;
 	unit->split = true;
+	unit->goes_on = true;
 	unit->activity_after_ns = rest->step.start_ns;
 	unit->step.collectives = index;
 	/* What computes between the two passes belongs to the first. */

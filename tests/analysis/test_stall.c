@@ -75,6 +75,7 @@ hang(struct scene *scene, uint32_t label, uint64_t at_ns)
 static void
 test_hang_before_a_collective(void **state)
 {
+	struct cs_analysis_counts counts;
 	struct scene scene;
 	struct seen seen;
 	uint32_t label = open_scene(&scene);
@@ -96,7 +97,7 @@ test_hang_before_a_collective(void **state)
 	for (unsigned int i = 0; i < RANKS; i++) {
 		assert_int_equal(seen.stalls[i].source, scene.ranks[i].source);
 		assert_int_equal(seen.stalls[i].rank, i);
-		assert_int_equal(seen.stalls[i].step, 7);
+		assert_int_equal(seen.stalls[i].step, 6);
 		assert_int_equal(seen.stalls[i].ordinal, HANGS_AT);
 		assert_int_equal(seen.stalls[i].last_ordinal, HANGS_AT - 1);
 		assert_int_equal(seen.stalls[i].last_end_ns, SCENE_EPOCH_NS + at_ns);
@@ -104,6 +105,301 @@ test_hang_before_a_collective(void **state)
 		assert_int_equal(seen.bytes[i], 114688);
 		assert_int_equal(seen.stalls[i].behind, i == LATE_RANK);
 	}
+	/* Steps 1 to 5 of each rank; what was cut is none. */
+	assert_int_equal(scene.step_count, 5 * RANKS);
+	cs_analysis_read_counts(scene.analysis, &counts);
+	assert_int_equal(counts.steps, 5 * RANKS);
+	assert_int_equal(counts.incomplete_steps, RANKS);
+	scene_close(&scene);
+}
+
+/* The reader that wants cut steps too gets them with the number that the stall names. */
+static void
+test_number_of_a_cut_step(void **state)
+{
+	const struct cs_analysis_options options = {.incomplete_steps = true};
+	struct scene scene;
+	struct seen seen;
+	uint64_t at_ns = 0;
+	uint32_t label;
+
+	(void)state;
+	scene_open(&scene, 1, &options);
+	label = scene_label(&scene, 0, CS_OP_ALL_REDUCE, 114688, 1, 0);
+	for (unsigned int k = 0; k < 3; k++)
+		at_ns = scene_graph(
+				&scene, 0, 22, label, k == 2 ? HANGS_AT : TARGET, at_ns, 60 * US, 40 * US) +
+			MS;
+	scene_advance(&scene, at_ns + 12000 * MS);
+	assert_int_equal(list(&scene, at_ns + 12000 * MS, &seen), 1);
+	assert_int_equal(seen.stalls[0].step, 3);
+	assert_int_equal(scene.step_count, 3);
+	assert_int_equal(scene.steps[2].step, 3);
+	assert_int_equal(scene.steps[2].collectives, HANGS_AT);
+	assert_false(scene.steps[2].complete);
+	assert_true(scene.steps[1].complete);
+	scene_close(&scene);
+}
+
+/* The graph has fewer collectives from some launch on (its executable was updated, or a conditional node
+ * skips some), then the server idles. */
+static void
+test_fewer_collectives_and_idle(void **state)
+{
+	(void)state;
+	for (unsigned int variant = 0; variant < 2; variant++) {
+		struct cs_analysis_counts counts;
+		struct scene scene;
+		struct seen seen;
+		uint32_t label = open_scene(&scene);
+		uint64_t at_ns = 0;
+
+		for (unsigned int k = 0; k < 8; k++) {
+			uint64_t end_ns = 0;
+			/* The second graph has had two numbers already when it comes to rest after one launch
+			 * of the lesser. */
+			bool fewer = variant ? k % 2 == 1 : k >= 4;
+
+			for (unsigned int i = 0; i < RANKS; i++)
+				end_ns = scene_graph(
+					&scene, i, 22, label, fewer ? 100 : TARGET, at_ns, 60 * US, 40 * US);
+			at_ns = end_ns + MS;
+		}
+		scene_advance(&scene, at_ns + 60000 * MS);
+		assert_int_equal(list(&scene, at_ns + 60000 * MS, &seen), 0);
+		/* Launches after which the stream went on are whole, however many collectives they have. */
+		cs_analysis_read_counts(scene.analysis, &counts);
+		assert_int_equal(counts.incomplete_steps, variant ? RANKS : 0);
+		scene_close(&scene);
+	}
+}
+
+/* One rank of the same varying graph begins something after its last collective: that is under way. */
+static void
+test_varying_graph_hangs(void **state)
+{
+	struct scene scene;
+	struct seen seen;
+	uint32_t label = open_scene(&scene);
+	uint64_t at_ns = 0;
+
+	(void)state;
+	for (unsigned int k = 0; k < 8; k++) {
+		uint64_t end_ns = 0;
+
+		for (unsigned int i = 0; i < RANKS; i++)
+			end_ns = scene_graph(
+				&scene, i, 22, label, k % 2 ? 100 : TARGET, at_ns, 60 * US, 40 * US);
+		at_ns = end_ns + MS;
+	}
+	for (unsigned int i = 0; i < RANKS; i++)
+		scene_graph(&scene, i, 22, label, TARGET, at_ns, 60 * US, 40 * US);
+	at_ns = hang(&scene, label, at_ns + 20 * MS);
+	scene_advance(&scene, at_ns + 12000 * MS);
+	assert_int_equal(list(&scene, at_ns + 12000 * MS, &seen), RANKS);
+	for (unsigned int i = 0; i < RANKS; i++) {
+		assert_int_equal(seen.stalls[i].ordinal, HANGS_AT);
+		assert_int_equal(seen.stalls[i].step, 10);
+		assert_int_equal(seen.stalls[i].behind, i == LATE_RANK);
+	}
+	scene_close(&scene);
+}
+
+/* Both ranks of a pair; the label of an all-reduce and that of a gather. */
+struct pair {
+	uint32_t reduce, gather;
+};
+
+static void
+open_pair(struct scene *scene, struct pair *pair)
+{
+	scene_open(scene, 2, NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		uint32_t communicator = scene_communicator(scene, i, 0xabc, (int32_t)i, 2);
+
+		pair->reduce = scene_label(scene, i, CS_OP_ALL_REDUCE, 114688, 2, communicator);
+		pair->gather = scene_label(scene, i, CS_OP_ALL_GATHER, 8192, 2, communicator);
+	}
+}
+
+static void
+put_item(struct scene *scene, unsigned int rank, uint32_t label, uint32_t graph, uint32_t ordinal,
+	uint64_t at_ns)
+{
+	scene_put(scene, rank,
+		(struct cs_record){.type = CS_RECORD_COLLECTIVE,
+			.flags = CS_RECORD_IN_GRAPH,
+			.ref = label,
+			.start_ns = at_ns + 20 * US,
+			.end_ns = at_ns + 35 * US,
+			.correlation_id = scene->ranks[rank].correlation_id,
+			.graph_id = graph,
+			.graph_node_id = 1000 * graph + ordinal,
+			.stream_id = 7});
+}
+
+/* TensorRT-LLM: a target of 81 and three drafts of 3 in one graph, each with a gather at its end. */
+static uint64_t
+put_trtllm(struct scene *scene, const struct pair *pair, unsigned int count, uint64_t at_ns)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		scene->ranks[i].correlation_id++;
+		for (unsigned int k = 0; k < count; k++) {
+			bool gather = k == 81 || (k > 81 && (k - 81) % 4 == 0);
+
+			put_item(scene, i, gather ? pair->gather : pair->reduce, 22, k, at_ns + k * 35 * US);
+		}
+	}
+	return at_ns + count * 35 * US;
+}
+
+static void
+expect_stalls(struct scene *scene, uint64_t now_ns, uint64_t step, uint32_t ordinal, uint32_t label)
+{
+	struct seen seen;
+
+	assert_int_equal(list(scene, now_ns, &seen), 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(seen.stalls[i].step, step);
+		assert_int_equal(seen.stalls[i].ordinal, ordinal);
+		assert_int_equal(seen.stalls[i].label_id, label);
+	}
+}
+
+/* It hangs in the target, at the target's gather, in a draft. */
+static void
+test_hang_in_one_graph_of_target_and_drafts(void **state)
+{
+	static const struct {
+		unsigned int count;
+		uint64_t step;
+		bool gather;
+	} hangs[] = {{57, 19, false}, {81, 19, true}, {87, 20, false}};
+
+	(void)state;
+	for (size_t h = 0; h < sizeof(hangs) / sizeof(hangs[0]); h++) {
+		struct scene scene;
+		struct pair pair;
+		struct seen seen;
+		uint64_t at_ns = 0;
+
+		open_pair(&scene, &pair);
+		for (unsigned int k = 0; k < 9; k++)
+			at_ns = put_trtllm(&scene, &pair, 94, at_ns) + 300 * US;
+		put_trtllm(&scene, &pair, hangs[h].count, at_ns);
+		scene_advance(&scene, at_ns + 12000 * MS);
+		expect_stalls(&scene, at_ns + 12000 * MS, hangs[h].step, hangs[h].count,
+			hangs[h].gather ? pair.gather : pair.reduce);
+		list(&scene, at_ns + 12000 * MS, &seen);
+		assert_int_equal(seen.stalls[0].graph_node_id, 22000 + hangs[h].count);
+		assert_int_equal(seen.stalls[0].last_node_id, 22000 + hangs[h].count - 1);
+		assert_int_equal(seen.stalls[0].last_ordinal, hangs[h].count - 1);
+		/* The target's step of the cut launch is whole when a draft hangs. */
+		assert_int_equal(scene.step_count, 2 * (hangs[h].step - 1));
+		scene_close(&scene);
+	}
+}
+
+/* vLLM piecewise: 41 graphs a pass, attention between them; it hangs in the second collective of piece 20. */
+static void
+test_hang_in_a_piece(void **state)
+{
+	struct scene scene;
+	struct pair pair;
+	struct seen seen;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_pair(&scene, &pair);
+	for (unsigned int k = 0; k < 10; k++) {
+		uint64_t end_ns = 0;
+
+		for (unsigned int i = 0; i < 2; i++) {
+			end_ns = at_ns;
+			for (unsigned int piece = 0; piece < (k == 9 ? 21U : 41U); piece++) {
+				end_ns = scene_graph(&scene, i, 100 + piece, pair.reduce,
+					k == 9 && piece == 20 ? 1 : 2, end_ns, 30 * US, 15 * US);
+				scene_busy(
+					&scene, i, CS_BUSY_COMPUTE, 0, 7, end_ns + 5 * US, end_ns + 25 * US);
+				end_ns += 30 * US;
+			}
+		}
+		at_ns = end_ns + 300 * US;
+	}
+	/* The attention after piece 20 was put above, too: it never ran. */
+	for (unsigned int i = 0; i < 2; i++)
+		scene.ranks[i].count--;
+	scene_advance(&scene, at_ns + 12000 * MS);
+	expect_stalls(&scene, at_ns + 12000 * MS, 10, 1, pair.reduce);
+	list(&scene, at_ns + 12000 * MS, &seen);
+	assert_int_equal(seen.stalls[0].graph_id, 120);
+	assert_int_equal(scene.step_count, 18);
+	scene_close(&scene);
+}
+
+/* vLLM V2's drafts, or any graph that a marker kernel cuts inside: collective 40 is the 30th behind the
+ * marker. */
+static void
+test_hang_behind_an_inner_marker(void **state)
+{
+	struct scene scene;
+	struct pair pair;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_pair(&scene, &pair);
+	for (unsigned int k = 0; k < 6; k++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			scene_graph(&scene, i, 22, pair.reduce, k == 5 ? 40 : 90, at_ns, 60 * US, 40 * US);
+			scene_put(&scene, i,
+				(struct cs_record){.type = CS_RECORD_MARKER,
+					.flags = CS_RECORD_IN_GRAPH,
+					.stream_id = 7,
+					.graph_id = 22,
+					.ref = scene_name(&scene, i, "build_tree_efficient"),
+					.start_ns = at_ns + 1010 * US,
+					.end_ns = at_ns + 1012 * US,
+					.correlation_id = scene.ranks[i].correlation_id});
+		}
+		at_ns += 90 * 100 * US + MS;
+	}
+	scene_advance(&scene, at_ns + 12000 * MS);
+	expect_stalls(&scene, at_ns + 12000 * MS, 12, 40, pair.reduce);
+	assert_int_equal(scene.step_count, 2 * 11);
+	scene_close(&scene);
+}
+
+/* SGLang: draft, verify and draft-extend graphs with marker kernels between; it hangs in the draft, which has
+ * fewer collectives than the verify. */
+static void
+test_hang_in_a_draft(void **state)
+{
+	struct scene scene;
+	struct pair pair;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_pair(&scene, &pair);
+	for (unsigned int k = 0; k < 5; k++) {
+		uint64_t end_ns = 0;
+
+		for (unsigned int i = 0; i < 2; i++) {
+			end_ns = scene_graph(
+				&scene, i, 21, pair.reduce, k == 4 ? 7 : 9, at_ns, 10 * US, 12 * US);
+			if (k == 4)
+				continue;
+			scene_marker(&scene, i, "build_tree_efficient", end_ns + 5 * US);
+			end_ns = scene_graph(
+				&scene, i, 22, pair.reduce, 81, end_ns + 20 * US, 30 * US, 15 * US);
+			scene_marker(&scene, i, "verify_tree_greedy_kernel_triton", end_ns + 5 * US);
+			end_ns = scene_graph(
+				&scene, i, 23, pair.reduce, 3, end_ns + 20 * US, 10 * US, 15 * US);
+		}
+		at_ns = end_ns + 30 * US;
+	}
+	scene_advance(&scene, at_ns + 12000 * MS);
+	expect_stalls(&scene, at_ns + 12000 * MS, 13, 7, pair.reduce);
+	assert_int_equal(scene.step_count, 2 * 12);
 	scene_close(&scene);
 }
 
@@ -123,18 +419,29 @@ test_idle(void **state)
 	scene_close(&scene);
 }
 
-/* Weights load: copies and kernels, no collective, then nothing. */
+/* Weights load: an all-reduce warms the communicator up, then copies for a minute, and a wait for the disk
+ * that is longer than the threshold. */
 static void
 test_loading(void **state)
 {
 	struct scene scene;
 	struct seen seen;
+	uint32_t label = open_scene(&scene);
 
 	(void)state;
-	open_scene(&scene);
-	scene_busy(&scene, 0, CS_BUSY_COPY, CS_RECORD_COPY_FROM_HOST, 9, 0, 500 * MS);
-	scene_advance(&scene, 60000 * MS);
-	assert_int_equal(list(&scene, 60000 * MS, &seen), 0);
+	for (unsigned int i = 0; i < RANKS; i++)
+		scene_eager(&scene, i, label, 1, 0, 20 * US, 300 * US);
+	for (unsigned int second = 0; second < 60; second++) {
+		for (unsigned int i = 0; i < RANKS; i++)
+			scene_busy(&scene, i, CS_BUSY_COPY, CS_RECORD_COPY_FROM_HOST, 9,
+				second * 1000 * MS + 10 * MS, second * 1000 * MS + 800 * MS);
+		scene_advance(&scene, second * 1000 * MS + 900 * MS);
+		assert_int_equal(list(&scene, second * 1000 * MS + 900 * MS, &seen), 0);
+	}
+	for (unsigned int second = 60; second < 90; second++) {
+		scene_advance(&scene, second * 1000 * MS);
+		assert_int_equal(list(&scene, second * 1000 * MS, &seen), 0);
+	}
 	scene_close(&scene);
 }
 
@@ -277,6 +584,13 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hang_before_a_collective),
+		cmocka_unit_test(test_number_of_a_cut_step),
+		cmocka_unit_test(test_fewer_collectives_and_idle),
+		cmocka_unit_test(test_varying_graph_hangs),
+		cmocka_unit_test(test_hang_in_one_graph_of_target_and_drafts),
+		cmocka_unit_test(test_hang_in_a_piece),
+		cmocka_unit_test(test_hang_behind_an_inner_marker),
+		cmocka_unit_test(test_hang_in_a_draft),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_loading),
 		cmocka_unit_test(test_window_edge),

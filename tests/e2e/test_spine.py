@@ -289,15 +289,16 @@ class Still(LongTest):
             playing.result()
 
     def check_rank(self, stall, behind, ordinal):
-        """One rank's stall in the status, and the same in the log."""
+        """One rank's stall in the status, and the same in the log. Each launch before was a step."""
         pid = self.node.truth["ranks"][stall["rank"]]["pid"]
         self.assertEqual((stall["pid"], stall["gpu"]), (pid, stall["rank"]))
         self.assertEqual((stall["ordinal"], stall["op"], stall["impl"], stall["bytes"], stall["behind"]),
                          (ordinal, "all_reduce", "nccl", 43008, behind))
+        self.assertEqual(stall["step"], 61)
         self.assertGreaterEqual(stall["for_ns"], 10_000_000_000)
         line = [line for line in self.log if line["pid"] == str(pid)][0]
-        self.assertEqual({key: line[key] for key in ("rank", "collective", "op", "impl", "bytes", "others_wait_for_it")},
-                         {"rank": str(stall["rank"]), "collective": str(ordinal), "op": "all_reduce", "impl": "nccl",
+        self.assertEqual({key: line[key] for key in ("rank", "step", "collective", "op", "impl", "bytes", "others_wait_for_it")},
+                         {"rank": str(stall["rank"]), "step": "61", "collective": str(ordinal), "op": "all_reduce", "impl": "nccl",
                           "bytes": "43008", "others_wait_for_it": "yes" if behind else "no"})
         self.assertGreaterEqual(int(line["seconds"]), 10)
 
