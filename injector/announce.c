@@ -318,12 +318,22 @@ belongs_to_launch(const struct thread_state *state, const struct cs_label *label
 	       label->comm_id == state->launch_comm;
 }
 
+/* Of two communicators: neither's rank and size are the kernel's, which is of one of them alone. */
+static void
+forget_communicator(struct cs_label *label)
+{
+	label->comm_id = 0;
+	label->rank = CS_RANK_UNKNOWN;
+	label->world = CS_RANK_UNKNOWN;
+}
+
 /* Removes what was announced for this launch. works 0: nothing was. */
 static struct announced
 take_announced(struct thread_state *state)
 {
 	struct announced sum = {0};
 	uint32_t kept = 0;
+	bool mixed;
 
 	last_close(state);
 	for (uint32_t i = 0; i < state->announced_count; i++) {
@@ -333,11 +343,10 @@ take_announced(struct thread_state *state)
 			state->announced[kept++] = one;
 			continue;
 		}
-		if (sum.label.works > 0 && sum.label.comm_id != one.label.comm_id)
-			one.label.comm_id = 0;
+		mixed = sum.label.works > 0 && sum.label.comm_id != one.label.comm_id;
 		announced_add(&sum, &one);
-		if (one.label.comm_id == 0)
-			sum.label.comm_id = 0;
+		if (mixed)
+			forget_communicator(&sum.label);
 	}
 	state->announced_count = kept;
 	return sum;
@@ -362,11 +371,15 @@ label_merge(struct cs_label *label, const struct cs_label *facts)
 	merged.rule_id = label->rule_id;
 	merged.flags = (uint8_t)(label->flags | facts->flags);
 	label_fill(&merged, label);
-	/* NCCL's names always say "Sum", and two types of one width share a kernel: a group of different
-	 * operations or types stays unknown rather than taking the name's word. */
-	if (facts->works > 1) {
+	/* NCCL's names always say "Sum", two types of one width share a kernel, and a kernel of several
+	 * collectives is named after one of them: what was not announced of a group stays unknown rather than
+	 * taking the name's word. Those on symmetric memory hold one kind of collective, and their names are
+	 * exact. */
+	if (facts->works > 1 && label->impl != CS_IMPL_NCCL_SYMMETRIC) {
 		merged.op = facts->op;
 		merged.dtype = facts->dtype;
+		merged.algorithm = facts->algorithm;
+		merged.protocol = facts->protocol;
 	}
 	*label = merged;
 }
@@ -484,9 +497,9 @@ cs_announce_complete(struct cs_label *label, const struct cs_label *facts)
 		label->count = facts->count;
 		label->works = facts->works;
 		label->source = facts->source;
-		label->op = facts->op;
-		label->dtype = facts->dtype;
 	}
+	/* What the whole group has in common each of its kernels has; late facts of copied bytes have no
+	 * type. */
 	label_fill(label, facts);
 	return memcmp(&before, label, sizeof(before)) != 0;
 }

@@ -286,6 +286,86 @@ sends_and_receives_are_an_exchange_that_late_facts_do_not_cover(void **state)
 	cs_announce_end();
 }
 
+/* No launch event (NVTX, NCCL 2.27): nobody tells whose kernel it is, so no communicator's rank is its rank.
+ */
+static void
+a_kernel_of_one_of_two_communicators_has_no_rank(void **state)
+{
+	struct cs_label one = from_plugin(CS_OP_ALL_REDUCE, 4096, 1);
+	struct cs_label other = from_plugin(CS_OP_ALL_REDUCE, 8192, 2);
+	struct cs_label facts = from_plugin(CS_OP_ALL_REDUCE, 8192, 2);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	other.rank = 1;
+	other.world = 2;
+	facts.rank = 1;
+	facts.world = 2;
+	cs_announce_begin();
+	cs_announce_collective(&one, 0);
+	cs_announce_collective(&other, 0);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_int_equal(label.comm_id, 0);
+	assert_int_equal(label.rank, CS_RANK_UNKNOWN);
+	assert_int_equal(label.world, CS_RANK_UNKNOWN);
+	/* Late facts tell. */
+	assert_true(cs_announce_complete(&label, &facts));
+	assert_int_equal(label.comm_id, 2);
+	assert_int_equal(label.rank, 1);
+	assert_int_equal(label.world, 2);
+	assert_int_equal(label.bytes, 8192);
+}
+
+/* A kernel of a ring and a tree is named after one of them; copies come as bytes, but their calls had a type.
+ */
+static void
+a_group_takes_what_its_calls_have_in_common(void **state)
+{
+	struct cs_label call = from_plugin(CS_OP_ALL_GATHER, 4096, 1);
+	struct cs_label facts = from_plugin(CS_OP_ALL_GATHER, 8192, 1);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	label.impl = CS_IMPL_NCCL;
+	label.algorithm = CS_ALGORITHM_TREE;
+	label.dtype = CS_DTYPE_FLOAT16;
+	facts.dtype = CS_DTYPE_UNKNOWN;
+	facts.works = 2;
+	cs_announce_begin();
+	cs_announce_collective(&call, 0);
+	cs_announce_collective(&call, 0);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_int_equal(label.algorithm, CS_ALGORITHM_UNKNOWN);
+	assert_int_equal(label.dtype, CS_DTYPE_BFLOAT16);
+	assert_true(cs_announce_complete(&label, &facts));
+	assert_int_equal(label.dtype, CS_DTYPE_BFLOAT16);
+	assert_int_equal(label.bytes, 8192);
+}
+
+static void
+a_symmetric_kernels_name_is_believed_for_a_group(void **state)
+{
+	struct cs_label call = from_nvtx(CS_OP_ALL_REDUCE, 4096);
+	struct cs_label label = unknown_label();
+	uint32_t sequence = 0;
+
+	(void)state;
+	label.impl = CS_IMPL_NCCL_SYMMETRIC;
+	label.algorithm = CS_ALGORITHM_ONE_SHOT;
+	label.dtype = CS_DTYPE_FLOAT16;
+	cs_announce_begin();
+	cs_announce_collective(&call, 0);
+	cs_announce_collective(&call, 0);
+	assert_true(cs_announce_take(&label, &sequence));
+	cs_announce_end();
+	assert_int_equal(label.algorithm, CS_ALGORITHM_ONE_SHOT);
+	assert_int_equal(label.dtype, CS_DTYPE_FLOAT16);
+}
+
 static void
 late_facts_without_a_launch_go_nowhere(void **state)
 {
@@ -434,6 +514,9 @@ main(void)
 		cmocka_unit_test_setup(communicators_of_one_group_are_kept_apart, setup),
 		cmocka_unit_test_setup(
 			sends_and_receives_are_an_exchange_that_late_facts_do_not_cover, setup),
+		cmocka_unit_test_setup(a_kernel_of_one_of_two_communicators_has_no_rank, setup),
+		cmocka_unit_test_setup(a_group_takes_what_its_calls_have_in_common, setup),
+		cmocka_unit_test_setup(a_symmetric_kernels_name_is_believed_for_a_group, setup),
 		cmocka_unit_test_setup(late_facts_without_a_launch_go_nowhere, setup),
 		cmocka_unit_test_setup(threads_do_not_see_each_other_and_slots_return, setup),
 		cmocka_unit_test_setup(a_thread_without_a_slot_looks_for_one_once, setup),
