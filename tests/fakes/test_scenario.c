@@ -168,6 +168,83 @@ test_overlap_is_the_shared_time(void **state)
 	scenario_free(&scenario);
 }
 
+/* Ranks 0, 1 and 2, 3 are one communicator each, 0, 2 and 1, 3 the others'. */
+static void
+test_communicators_and_groups(void **state)
+{
+	struct scenario scenario;
+	struct scenario_plan plans[4];
+	const struct scenario_op *kernel;
+	uint32_t r;
+
+	(void)state;
+	parse_text("ranks 4\ncomm near size 2\ncomm far size 2 stride 2\nrank 3 late_us 50\n"
+		   "op a collective impl nccl bytes 4096 us 10 comm near\n"
+		   "op b collective impl nccl_all_gather bytes 8192 us 20 comm far\n"
+		   "graph g\n group kernels 2\n  run a times 3\n  run b\n end\nend\nstep\n launch g\nend\n",
+		&scenario);
+	/* near: two of three calls, then one; far: its one */
+	assert_int_equal(scenario.sequences[0].count, 3);
+	assert_int_equal(scenario.sequences[0].items[0].group, 3);
+	kernel = &scenario.ops[scenario.sequences[0].items[0].op];
+	assert_int_equal(kernel->part_count, 2);
+	assert_int_equal(kernel->bytes, 8192);
+	kernel = &scenario.ops[scenario.sequences[0].items[2].op];
+	assert_int_equal(kernel->part_count, 1);
+	assert_int_equal(kernel->places[0], 3);
+	assert_int_equal(scenario_comm_rank(&scenario.comms[2], 2), 1);
+	assert_true(scenario_comm_hash(&scenario, 2, 0) == scenario_comm_hash(&scenario, 2, 2));
+	assert_true(scenario_comm_hash(&scenario, 2, 0) != scenario_comm_hash(&scenario, 2, 1));
+	assert_true(scenario_comm_hash(&scenario, 1, 0) != scenario_comm_hash(&scenario, 2, 0));
+	for (r = 0; r < 4; r++) {
+		assert_true(scenario_plan_open(&plans[r], &scenario, r, 1000000000));
+		scenario_plan_step(&plans[r]);
+	}
+	/* The late rank 3 keeps 2 waiting in `near` and 1 in `far`. */
+	assert_int_equal(
+		plans[2].launches[0].planned[0].span.end_ns, plans[3].launches[0].planned[0].span.end_ns);
+	assert_true(
+		plans[0].launches[0].planned[0].span.end_ns < plans[2].launches[0].planned[0].span.end_ns);
+	assert_int_equal(
+		plans[1].launches[0].planned[2].span.end_ns, plans[3].launches[0].planned[2].span.end_ns);
+	assert_int_equal(plans[1].launches[0].planned[2].last_rank, 1);
+	for (r = 0; r < 4; r++)
+		scenario_plan_close(&plans[r]);
+	scenario_free(&scenario);
+}
+
+static void
+test_lives_change_the_size(void **state)
+{
+	struct scenario scenario;
+	struct scenario_plan plan;
+	struct scenario_truth *truth;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	uint32_t step;
+
+	(void)state;
+	parse_text("op a collective impl vllm_custom bytes 4096 us 10\n"
+		   "graph g life recapture step 2\n run a\nend\nstep\n launch g\nend\n",
+		&scenario);
+	assert_true(scenario_plan_open(&plan, &scenario, 0, 1000000000));
+	truth = scenario_truth_new(&scenario, 0);
+	for (step = 0; step < 7; step++) {
+		scenario_plan_step(&plan);
+		scenario_truth_add(truth, &plan.launches[0], step, NULL);
+	}
+	scenario_truth_write(truth, 7, 0, out);
+	fclose(out);
+	/* steps 0, 1, 4, 5 and 2, 3, 6 */
+	assert_non_null(strstr(text, "\"count\": 4, \"bytes_total\": 16384"));
+	assert_non_null(strstr(text, "\"count\": 3, \"bytes_total\": 6144"));
+	free(text);
+	scenario_truth_free(truth);
+	scenario_plan_close(&plan);
+	scenario_free(&scenario);
+}
+
 static void
 test_wrong_scenarios_are_refused(void **state)
 {
@@ -182,7 +259,16 @@ test_wrong_scenarios_are_refused(void **state)
 		"ranks 3\ngroup 2\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
 		"op a compute color 3\n",
 		"capture_threads 99\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
-		"op a compute\neager g updated 1\n run a\nend\nstep\nlaunch g\nend\n",
+		"nccl 2.22.3\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
+		"op a collective impl nccl bytes 16 comm none\n",
+		"op a collective impl nccl bytes 16 algorithm none\n",
+		"op a collective impl vllm_custom bytes 16 dtype f16\n",
+		"op a compute\ngraph g\n group\n run a\n end\nend\nstep\nlaunch g\nend\n",
+		"op a collective impl nccl bytes 16\ngraph g\n group\n end\nend\nstep\nlaunch g\nend\n",
+		"ranks 2\ncomm c size 2 stride 2\nop a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n",
+		"op a compute\ngraph g life recapture\n run a\nend\nstep\nlaunch g\nend\n",
+		"op a compute\ngraph g life clone step 3\n run a\nend\nstep\nlaunch g\nend\n",
+		"op a compute\neager g life update\n run a\nend\nstep\nlaunch g\nend\n",
 	};
 	size_t i;
 
@@ -191,7 +277,7 @@ test_wrong_scenarios_are_refused(void **state)
 		assert_false(parses(wrong[i]));
 	assert_true(parses("op a compute\ngraph g\n run a\nend\nstep\nlaunch g\nend\n"));
 	assert_true(parses(
-		"capture_threads 4\nop a compute\ngraph g updated 1\n run a\nend\nstep\nlaunch g\nend\n"));
+		"capture_threads 4\nop a compute\ngraph g life update\n run a\nend\nstep\nlaunch g\nend\n"));
 }
 
 int
@@ -201,6 +287,8 @@ main(void)
 		cmocka_unit_test(test_ranks_of_a_group_end_together),
 		cmocka_unit_test(test_truth_counts_what_was_planned),
 		cmocka_unit_test(test_overlap_is_the_shared_time),
+		cmocka_unit_test(test_communicators_and_groups),
+		cmocka_unit_test(test_lives_change_the_size),
 		cmocka_unit_test(test_wrong_scenarios_are_refused),
 	};
 

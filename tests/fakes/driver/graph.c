@@ -269,7 +269,7 @@ kernel_work(const CUDA_KERNEL_NODE_PARAMS *node_params, struct cs_fake_work *wor
 	struct cs_fake_function *function;
 
 	pthread_mutex_lock(&fake_lock);
-	function = fake_launchable(node_params->func);
+	function = fake_launchable(node_params->func ? node_params->func : (CUfunction)node_params->kern);
 	pthread_mutex_unlock(&fake_lock);
 	if (!function)
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -27,23 +27,36 @@ fake_work_duration_ns(const struct cs_fake_work *work)
 	}
 }
 
-/* The buffer of an `extra` launch, or NULL. */
+/* The buffer of an `extra` launch with its size, or NULL. */
 static const char *
-extra_buffer(void *const *extra)
+extra_buffer(void *const *extra, size_t *bytes)
 {
 	const char *buffer = NULL;
 
-	for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2)
+	*bytes = 0;
+	for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
 		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
 			buffer = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			*bytes = *(const size_t *)extra[1];
+	}
 	return buffer;
+}
+
+/* A program may hand over less than the parameters' size, as NCCL does: the rest stays zero. */
+static void
+copy_from_buffer(void *to, const char *buffer, size_t bytes, uint32_t offset, uint32_t size)
+{
+	if (offset < bytes)
+		memcpy(to, buffer + offset, bytes - offset < size ? bytes - offset : size);
 }
 
 void **
 fake_parameters_copy(const struct cs_fake_function *function, void *const *parameters, void *const *extra)
 {
 	size_t pointers_bytes = (function->parameter_count + 1) * sizeof(void *);
-	const char *buffer = extra_buffer(extra);
+	size_t buffer_bytes;
+	const char *buffer = extra_buffer(extra, &buffer_bytes);
 	void **block;
 	char *bytes;
 	uint32_t i;
@@ -56,7 +69,8 @@ fake_parameters_copy(const struct cs_fake_function *function, void *const *param
 	for (i = 0; i < function->parameter_count; i++) {
 		block[i] = bytes + function->offsets[i];
 		if (buffer)
-			memcpy(block[i], buffer + function->offsets[i], function->sizes[i]);
+			copy_from_buffer(
+				block[i], buffer, buffer_bytes, function->offsets[i], function->sizes[i]);
 		else if (parameters)
 			memcpy(block[i], parameters[i], function->sizes[i]);
 	}
@@ -129,6 +143,7 @@ launch_kernel(struct cs_fake_call *call, CUresult result, CUfunction function, s
 	CUstream stream_handle, bool per_thread, void **parameters, void **extra)
 {
 	struct cs_fake_stream *stream;
+	size_t bytes;
 
 	if (result != CUDA_SUCCESS)
 		return fake_end(call, result);
@@ -146,7 +161,7 @@ launch_kernel(struct cs_fake_call *call, CUresult result, CUfunction function, s
 	if (!work->grid[0] || !work->grid[1] || !work->grid[2] || !work->block[0] || !work->block[1] ||
 		!work->block[2])
 		return fake_end(call, CUDA_ERROR_INVALID_VALUE);
-	if (work->function->parameter_count && !parameters && !extra_buffer(extra))
+	if (work->function->parameter_count && !parameters && !extra_buffer(extra, &bytes))
 		return fake_end(call, CUDA_ERROR_INVALID_VALUE);
 	return fake_end(call, fake_operation_queue(call, stream, work, parameters, extra));
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Capturing the graphs of a scenario, on one thread or on several at once, and updating executables from a
- * second capture.
- */
+/* Capturing the graphs of a scenario, on one thread or on several at once. */
 #include "scenario.h"
 
 #include <pthread.h>
@@ -17,24 +14,39 @@ struct crew {
 	_Atomic uint32_t next;   /* sequence that nobody has taken yet */
 };
 
-static void
-capture(struct scenario_gpu *gpu, const struct scenario_streams *on, const struct scenario_sequence *sequence,
-	CUgraph *graph)
+/* Items that one call launches: a group's kernels, else one. */
+static uint32_t
+run_item(struct scenario_gpu *gpu, const struct scenario_item *item, CUstream stream)
 {
-	const struct scenario_item *item;
-	bool forked = false;
+	uint32_t ops[SCENARIO_GROUP_MAX];
+	uint32_t count = item->group ? item->group : 1;
 	uint32_t i;
 
+	for (i = 0; i < count; i++)
+		ops[i] = item[i].op;
+	scenario_gpu_run(gpu, ops, count, stream, true, NULL);
+	return count;
+}
+
+void
+scenario_capture(struct scenario_gpu *gpu, const struct scenario_streams *on, uint32_t number, CUgraph *graph)
+{
+	const struct scenario_sequence *sequence = &gpu->scenario->sequences[number];
+	const struct scenario_item *item;
+	bool forked = false;
+	uint32_t i, beside;
+
 	CHECK(cuStreamBeginCapture(on->streams[0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	for (i = 0; i < sequence->count; i++) {
+	for (i = 0; i < sequence->count;) {
 		item = &sequence->items[i];
 		if (item->beside >= 0) {
+			beside = (uint32_t)item->beside;
 			CHECK(cuEventRecord(on->fork, on->streams[0]));
 			CHECK(cuStreamWaitEvent(on->streams[1], on->fork, 0));
-			scenario_gpu_run(gpu, (uint32_t)item->beside, on->streams[1], true);
+			scenario_gpu_run(gpu, &beside, 1, on->streams[1], true, NULL);
 			forked = true;
 		}
-		scenario_gpu_run(gpu, item->op, on->streams[0], true);
+		i += run_item(gpu, item, on->streams[0]);
 	}
 	if (forked) {
 		CHECK(cuEventRecord(on->join, on->streams[1]));
@@ -43,43 +55,28 @@ capture(struct scenario_gpu *gpu, const struct scenario_streams *on, const struc
 	CHECK(cuStreamEndCapture(on->streams[0], graph));
 }
 
-static void
-capture_and_instantiate(struct scenario_gpu *gpu, const struct scenario_streams *on, uint32_t sequence)
+/* With messages of half the size at first, so that a label that stays behind shows. On one thread: the size
+ * is one for all. */
+static bool
+begins_with_half(const struct scenario_sequence *sequence)
 {
-	capture(gpu, on, &gpu->scenario->sequences[sequence], &gpu->graphs[sequence]);
-	CHECK(cuGraphInstantiateWithFlags(&gpu->execs[sequence], gpu->graphs[sequence], 0));
+	return sequence->life == SCENARIO_NODE_SET || sequence->life == SCENARIO_EXEC_SET ||
+	       sequence->life == SCENARIO_UPDATE;
 }
 
-/* Those that are updated later: with messages of half the size, so that a label that stays behind shows. */
 static void
 capture_first_versions(struct scenario_gpu *gpu)
 {
 	const struct scenario *scenario = gpu->scenario;
 	uint32_t i;
 
-	scenario_gpu_set_size(gpu, true);
-	for (i = 0; i < scenario->sequence_count; i++)
-		if (scenario->sequences[i].updated)
-			capture_and_instantiate(gpu, &gpu->own, i);
-	scenario_gpu_set_size(gpu, false);
-}
-
-static void
-update(struct scenario_gpu *gpu)
-{
-	const struct scenario *scenario = gpu->scenario;
-	CUgraphExecUpdateResultInfo info;
-	CUgraph first;
-	uint32_t i;
-
 	for (i = 0; i < scenario->sequence_count; i++) {
-		if (!scenario->sequences[i].updated)
+		if (!begins_with_half(&scenario->sequences[i]))
 			continue;
-		first = gpu->graphs[i];
-		capture(gpu, &gpu->own, &scenario->sequences[i], &gpu->graphs[i]);
-		CHECK(cuGraphExecUpdate_v2(gpu->execs[i], gpu->graphs[i], &info));
-		CHECK(cuGraphDestroy(first));
+		scenario_gpu_set_size(gpu, true);
+		scenario_life_begin(gpu, &gpu->own, i);
 	}
+	scenario_gpu_set_size(gpu, false);
 }
 
 static void
@@ -89,8 +86,8 @@ capture_what_is_left(struct crew *crew, const struct scenario_streams *on)
 	uint32_t i;
 
 	while ((i = atomic_fetch_add(&crew->next, 1)) < scenario->sequence_count)
-		if (!scenario->sequences[i].eager && !scenario->sequences[i].updated)
-			capture_and_instantiate(crew->gpu, on, i);
+		if (!scenario->sequences[i].eager && !begins_with_half(&scenario->sequences[i]))
+			scenario_life_begin(crew->gpu, on, i);
 }
 
 static void *
@@ -131,5 +128,4 @@ scenario_gpu_capture(struct scenario_gpu *gpu)
 	} else {
 		capture_what_is_left(&crew, &gpu->own);
 	}
-	update(gpu);
 }

@@ -3,16 +3,12 @@
 #include "scenario.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY_BYTES (64U << 20)
 #define GRID         8U
 #define BLOCK        512U
-
-/* One communicator: its calls come one after the other, whatever threads capture. */
-static pthread_mutex_t nccl_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void
 scenario_gpu_check(CUresult result, const char *what)
@@ -37,7 +33,7 @@ allocate(size_t count, size_t size)
 	return memory;
 }
 
-/* Mangled name of an op's kernel: the implementation's, with the size of the group in it, or its own. */
+/* Mangled name of an op's kernel: the implementation's, with the number of ranks in it, or its own. */
 static void
 kernel_name(const struct scenario_gpu *gpu, const struct scenario_op *op, char *name, size_t size)
 {
@@ -47,10 +43,14 @@ kernel_name(const struct scenario_gpu *gpu, const struct scenario_op *op, char *
 		snprintf(name, size, "%s", op->kernel);
 		return;
 	}
+	if (!op->impl->format) {
+		scenario_nccl_kernel_name(gpu->scenario->nccl, op, name, size);
+		return;
+	}
 	number = strstr(op->impl->format, "%d");
 	if (number)
 		snprintf(name, size, "%.*s%u%s", (int)(number - op->impl->format), op->impl->format,
-			gpu->scenario->group, number + 2);
+			gpu->scenario->comms[op->comm].size, number + 2);
 	else
 		snprintf(name, size, "%s", op->impl->format);
 }
@@ -92,24 +92,28 @@ make_parameters(struct scenario_gpu *gpu, uint32_t op)
 	gpu->parameters[op] = parameters;
 }
 
-static uint64_t
-bytes_of(const struct scenario_gpu *gpu, const struct scenario_op *op)
+uint64_t
+scenario_gpu_bytes(const struct scenario_gpu *gpu, uint32_t op)
 {
-	return gpu->half ? op->bytes / 2 : op->bytes;
+	uint64_t bytes = gpu->scenario->ops[op].bytes;
+
+	return gpu->half ? bytes / 2 : bytes;
 }
 
 void
 scenario_gpu_set_size(struct scenario_gpu *gpu, bool half)
 {
+	const struct scenario_comm *comm;
 	const struct scenario_op *what;
 	uint32_t op;
 
 	gpu->half = half;
 	for (op = 0; op < gpu->scenario->op_count; op++) {
 		what = &gpu->scenario->ops[op];
-		if (what->impl)
-			what->impl->fill(gpu->parameters[op], bytes_of(gpu, what),
-				(int)(gpu->rank % gpu->scenario->group), (int)gpu->scenario->group);
+		comm = &gpu->scenario->comms[what->comm];
+		if (what->impl && what->impl->fill)
+			what->impl->fill(gpu->parameters[op], scenario_gpu_bytes(gpu, op),
+				(int)scenario_comm_rank(comm, gpu->rank), (int)comm->size);
 	}
 }
 
@@ -151,6 +155,7 @@ scenario_gpu_open(struct scenario_gpu *gpu, const struct scenario *scenario, uin
 	CHECK(cuDevicePrimaryCtxRetain(&gpu->context, device));
 	CHECK(cuCtxSetCurrent(gpu->context));
 	scenario_streams_open(&gpu->own);
+	scenario_streams_open(&gpu->captures);
 	CHECK(cuMemAlloc(&gpu->memory, MEMORY_BYTES));
 	CHECK(cuMemHostAlloc(&gpu->host_memory, 4096, 0));
 	load_module(gpu);
@@ -186,12 +191,17 @@ copy(struct scenario_gpu *gpu, const struct scenario_op *op, CUstream stream)
 	}
 }
 
-/* NCCL and Triton launch by cuLaunchKernelEx, the runtime's <<<>>> by cuLaunchKernel. */
-void
-scenario_gpu_run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool captured)
+static void
+plan(struct scenario_gpu *gpu, const struct cs_fake_span *span)
 {
-	const struct scenario_op *what = &gpu->scenario->ops[op];
-	bool nccl = what->type == SCENARIO_COLLECTIVE && what->impl->nccl;
+	if (span)
+		gpu->driver->plan(span, 1);
+}
+
+void
+scenario_gpu_launch_block(struct scenario_gpu *gpu, uint32_t op, void *block, size_t bytes, CUstream stream,
+	const struct cs_fake_span *span)
+{
 	CUlaunchConfig config = {.gridDimX = GRID,
 		.gridDimY = 1,
 		.gridDimZ = 1,
@@ -199,26 +209,82 @@ scenario_gpu_run(struct scenario_gpu *gpu, uint32_t op, CUstream stream, bool ca
 		.blockDimY = 1,
 		.blockDimZ = 1,
 		.hStream = stream};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+		CU_LAUNCH_PARAM_END};
 
-	if (what->type == SCENARIO_COPY) {
-		copy(gpu, what, stream);
-	} else if (nccl) {
-		pthread_mutex_lock(&nccl_lock);
-		scenario_nccl_before(what->impl, bytes_of(gpu, what), stream, captured);
-		CHECK(cuLaunchKernelEx(&config, gpu->functions[op], gpu->parameters[op], NULL));
-		scenario_nccl_after(what->impl, bytes_of(gpu, what), captured);
-		pthread_mutex_unlock(&nccl_lock);
-	} else {
-		CHECK(cuLaunchKernel(
-			gpu->functions[op], GRID, 1, 1, BLOCK, 1, 1, 0, stream, gpu->parameters[op], NULL));
+	plan(gpu, span);
+	CHECK(cuLaunchKernelEx(&config, gpu->functions[op], NULL, extra));
+}
+
+/* NCCL launches by cuLaunchKernelEx, the runtime's <<<>>> by cuLaunchKernel. */
+void
+scenario_gpu_run(struct scenario_gpu *gpu, const uint32_t *ops, uint32_t count, CUstream stream,
+	bool captured, const struct cs_fake_span *spans)
+{
+	const struct scenario_op *what = &gpu->scenario->ops[ops[0]];
+
+	if (what->type == SCENARIO_COLLECTIVE && what->impl->nccl) {
+		scenario_nccl_call(gpu, ops, count, stream, captured, spans);
+		return;
 	}
+	plan(gpu, spans);
+	if (what->type == SCENARIO_COPY)
+		copy(gpu, what, stream);
+	else
+		CHECK(cuLaunchKernel(gpu->functions[ops[0]], GRID, 1, 1, BLOCK, 1, 1, 0, stream,
+			gpu->parameters[ops[0]], NULL));
+}
+
+CUDA_KERNEL_NODE_PARAMS
+scenario_gpu_node_params(struct scenario_gpu *gpu, uint32_t op)
+{
+	static _Thread_local unsigned char block[4096];
+	static _Thread_local size_t bytes;
+	static _Thread_local void *extra[5];
+	const struct scenario_op *what = &gpu->scenario->ops[op];
+	CUDA_KERNEL_NODE_PARAMS params = {.gridDimX = GRID,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = BLOCK,
+		.blockDimY = 1,
+		.blockDimZ = 1};
+
+	if (op % 2)
+		params.kern = (CUkernel)gpu->functions[op];
+	else
+		params.func = gpu->functions[op];
+	if (what->type == SCENARIO_COLLECTIVE && what->impl->nccl) {
+		bytes = scenario_nccl_block(gpu, op, block);
+		extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+		extra[1] = block;
+		extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+		extra[3] = &bytes;
+		extra[4] = CU_LAUNCH_PARAM_END;
+		params.extra = extra;
+	} else {
+		params.kernelParams = gpu->parameters[op];
+	}
+	return params;
+}
+
+/* What one call launches: a group's kernels, else one operation. */
+static void
+launch_eager(struct scenario_gpu *gpu, const struct scenario_planned *planned,
+	const struct cs_fake_span *spans, uint32_t count)
+{
+	uint32_t ops[SCENARIO_GROUP_MAX];
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		ops[i] = planned[i].op;
+	scenario_gpu_run(gpu, ops, count, gpu->own.streams[planned[0].beside], false, spans);
 }
 
 void
 scenario_gpu_launch(struct scenario_gpu *gpu, const struct scenario_launch *launch)
 {
 	struct cs_fake_span *spans = allocate(launch->count, sizeof(*spans));
-	uint32_t i;
+	uint32_t i, count;
 
 	for (i = 0; i < launch->count; i++)
 		spans[i] = launch->planned[i].span;
@@ -226,10 +292,9 @@ scenario_gpu_launch(struct scenario_gpu *gpu, const struct scenario_launch *laun
 		gpu->driver->plan(spans, launch->count);
 		CHECK(cuGraphLaunch(gpu->execs[launch->sequence], gpu->own.streams[0]));
 	} else {
-		for (i = 0; i < launch->count; i++) {
-			gpu->driver->plan(&spans[i], 1);
-			scenario_gpu_run(gpu, launch->planned[i].op,
-				gpu->own.streams[launch->planned[i].beside], false);
+		for (i = 0; i < launch->count; i += count) {
+			count = launch->planned[i].group ? launch->planned[i].group : 1;
+			launch_eager(gpu, &launch->planned[i], &spans[i], count);
 		}
 	}
 	free(spans);
@@ -260,7 +325,8 @@ scenario_gpu_close(struct scenario_gpu *gpu)
 		if (!gpu->execs[i])
 			continue;
 		CHECK(cuGraphExecDestroy(gpu->execs[i]));
-		CHECK(cuGraphDestroy(gpu->graphs[i]));
+		if (gpu->graphs[i])
+			CHECK(cuGraphDestroy(gpu->graphs[i]));
 	}
 	for (i = 0; i < scenario->op_count; i++) {
 		for (k = 0; gpu->parameters[i] && k < 16; k++)
@@ -273,6 +339,7 @@ scenario_gpu_close(struct scenario_gpu *gpu)
 	free(gpu->execs);
 	CHECK(cuMemFreeHost(gpu->host_memory));
 	CHECK(cuMemFree(gpu->memory));
+	scenario_streams_close(&gpu->captures);
 	scenario_streams_close(&gpu->own);
 	CHECK(cuModuleUnload(gpu->module));
 	CHECK(cuDevicePrimaryCtxRelease((CUdevice)gpu->rank));

@@ -4,8 +4,8 @@
  * that processes that never speak to each other agree on when the last one arrives at a collective.
  *
  * Streams: items follow each other on the main stream; what runs beside an item starts with it on the second
- * one. A collective begins on a rank when that rank arrives and ends on all ranks of the group at once, its
- * transfer time after the last arrival.
+ * one. A collective begins on a rank when that rank arrives and ends on all ranks of the communicator at
+ * once, its transfer time after the last arrival.
  */
 #include "scenario.h"
 
@@ -44,12 +44,14 @@ lateness(const struct scenario_plan *plan, uint32_t rank)
 	return late_ns > 0 ? (uint64_t)late_ns : 0;
 }
 
-/* Spans of one operation on all ranks, given when each may begin. Collectives are matched within a group. */
+/* Spans of one operation on all ranks, given when each may begin. Collectives are matched within a
+ * communicator. */
 static void
 place(const struct scenario_plan *plan, const struct scenario_op *op, uint64_t launch, uint64_t item,
 	bool contended, const uint64_t *begin_ns, struct scenario_planned *placed)
 {
 	const struct scenario *scenario = plan->scenario;
+	const struct scenario_comm *comm = &scenario->comms[op->comm];
 	uint32_t r, first, last;
 
 	for (r = 0; r < scenario->ranks; r++) {
@@ -60,30 +62,35 @@ place(const struct scenario_plan *plan, const struct scenario_op *op, uint64_t l
 			placed[r].span.end_ns =
 				begin_ns[r] + op_duration(plan, op, launch, item, r, contended);
 	}
-	for (first = 0; op->type == SCENARIO_COLLECTIVE && first < scenario->ranks;
-		first += scenario->group) {
-		last = first;
-		for (r = first; r < first + scenario->group; r++)
-			if (placed[r].span.start_ns > placed[last].span.start_ns)
+	for (first = 0; op->type == SCENARIO_COLLECTIVE && first < scenario->ranks; first++) {
+		if (scenario_comm_rank(comm, first) != 0)
+			continue;
+		last = 0;
+		for (r = 1; r < comm->size; r++)
+			if (placed[first + r * comm->stride].span.start_ns >
+				placed[first + last * comm->stride].span.start_ns)
 				last = r;
-		for (r = first; r < first + scenario->group; r++) {
-			placed[r].ready_ns = placed[last].span.start_ns;
-			placed[r].last_rank = last - first;
-			placed[r].span.end_ns =
-				placed[r].ready_ns +
-				op_duration(plan, op, launch, item, SCENARIO_RANKS_MAX + first, contended);
+		for (r = 0; r < comm->size; r++) {
+			struct scenario_planned *own = &placed[first + r * comm->stride];
+
+			own->ready_ns = placed[first + last * comm->stride].span.start_ns;
+			own->last_rank = last;
+			own->span.end_ns = own->ready_ns + op_duration(plan, op, launch, item,
+								   SCENARIO_RANKS_MAX + first, contended);
 		}
 	}
 }
 
 static void
-keep(struct scenario_launch *launch, const struct scenario_planned *planned, uint32_t op, bool beside)
+keep(struct scenario_launch *launch, const struct scenario_planned *planned, const struct scenario_item *item,
+	bool beside)
 {
 	struct scenario_planned *own = &launch->planned[launch->count];
 
 	*own = *planned;
-	own->op = op;
+	own->op = beside ? (uint32_t)item->beside : item->op;
 	own->beside = beside;
+	own->group = beside ? 0 : item->group;
 	if (launch->count == 0 || own->span.start_ns < launch->start_ns)
 		launch->start_ns = own->span.start_ns;
 	launch->count++;
@@ -101,6 +108,7 @@ plan_launch(struct scenario_plan *plan, uint64_t ordinal, struct scenario_launch
 	uint32_t i, r;
 
 	launch->count = 0;
+	launch->half = scenario_half(sequence, plan->step);
 	for (i = 0; i < sequence->count; i++) {
 		item = &sequence->items[i];
 		if (item->beside >= 0) {
@@ -112,13 +120,13 @@ plan_launch(struct scenario_plan *plan, uint64_t ordinal, struct scenario_launch
 				placed);
 			for (r = 0; r < scenario->ranks; r++)
 				beside_ns[r] = placed[r].span.end_ns + KERNEL_GAP_NS;
-			keep(launch, &placed[plan->rank], (uint32_t)item->beside, true);
+			keep(launch, &placed[plan->rank], item, true);
 		}
 		memset(placed, 0, sizeof(placed));
 		place(plan, &scenario->ops[item->op], ordinal, i, item->beside >= 0, plan->cursor_ns, placed);
 		for (r = 0; r < scenario->ranks; r++)
 			plan->cursor_ns[r] = placed[r].span.end_ns + KERNEL_GAP_NS;
-		keep(launch, &placed[plan->rank], item->op, false);
+		keep(launch, &placed[plan->rank], item, false);
 	}
 	/* The streams join at the end of a launch. */
 	for (r = 0; r < scenario->ranks; r++) {

@@ -4,6 +4,7 @@
  *
  *   scenario_rank --rank N [options] SCENARIO
  *     --steps N          instead of the scenario's
+ *     --nccl RELEASE     instead of the scenario's
  *     --truth FILE       writes the truth
  *     --events FILE      writes every collective, one JSON object a line
  *     --barrier          prints "ready" when the graphs are captured, and waits on standard input for the
@@ -38,6 +39,7 @@
 static struct {
 	uint32_t rank;
 	uint64_t steps;
+	uint32_t nccl;
 	const char *truth;
 	const char *events;
 	bool barrier;
@@ -83,6 +85,7 @@ parse_options(int argc, char **argv)
 	static const struct option longs[] = {
 		{"rank", required_argument, NULL, 'r'},
 		{"steps", required_argument, NULL, 's'},
+		{"nccl", required_argument, NULL, 'n'},
 		{"truth", required_argument, NULL, 't'},
 		{"events", required_argument, NULL, 'e'},
 		{"linger", required_argument, NULL, 'g'},
@@ -102,6 +105,8 @@ parse_options(int argc, char **argv)
 			options.rank = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 's')
 			options.steps = strtoull(optarg, NULL, 10);
+		else if (option == 'n' && scenario_parse_nccl(optarg))
+			options.nccl = scenario_parse_nccl(optarg);
 		else if (option == 't')
 			options.truth = optarg;
 		else if (option == 'e')
@@ -264,6 +269,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 		hanging = who_hangs(scenario, step);
 		if (hanging)
 			hang(scenario, &plan.launches[0], hanging);
+		scenario_life_step(gpu, step);
 		for (i = 0; i < scenario->launches; i++) {
 			sleep_until(plan.launches[i].start_ns - LEAD_NS);
 			scenario_gpu_launch(gpu, &plan.launches[i]);
@@ -323,9 +329,11 @@ main(int argc, char **argv)
 	out = open_output(options.truth);
 	events = open_output(options.events);
 	truth = scenario_truth_new(&scenario, options.rank);
+	if (options.nccl)
+		scenario.nccl = options.nccl;
+	scenario_nccl_load(scenario.nccl);
 	scenario_gpu_open(&gpu, &scenario, options.rank);
-	scenario_nccl_open((int)(options.rank % scenario.group), (int)scenario.group,
-		0x5ce0a71000000000U + options.rank / scenario.group);
+	scenario_nccl_open(&scenario, options.rank);
 	scenario_gpu_capture(&gpu);
 	fork_child();
 	steps = play(&gpu, truth, events, out);

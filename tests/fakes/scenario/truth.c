@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Upper bounds of collective_duration_seconds, docs/metrics.md, in nanoseconds. */
 static const uint64_t bounds_ns[] = {5000, 10000, 20000, 30000, 50000, 75000, 100000, 150000, 200000, 250000,
@@ -30,7 +31,7 @@ struct scenario_truth {
 	uint64_t operations[3]; /* by enum scenario_op_type */
 	uint64_t *launches;     /* by sequence */
 	uint64_t *launch_ns;    /* by sequence: first start to last end, summed */
-	struct class *classes;  /* [sequence][op] */
+	struct class *classes;  /* [sequence][op][half] */
 };
 
 struct scenario_truth *
@@ -45,7 +46,7 @@ scenario_truth_new(const struct scenario *scenario, uint32_t rank)
 	truth->launches = calloc(scenario->sequence_count, sizeof(*truth->launches));
 	truth->launch_ns = calloc(scenario->sequence_count, sizeof(*truth->launch_ns));
 	truth->classes =
-		calloc((size_t)scenario->sequence_count * scenario->op_count, sizeof(*truth->classes));
+		calloc((size_t)scenario->sequence_count * scenario->op_count * 2, sizeof(*truth->classes));
 	if (!truth->launches || !truth->launch_ns || !truth->classes)
 		abort();
 	return truth;
@@ -131,24 +132,92 @@ add_collective(struct scenario_truth *truth, const struct scenario_planned *plan
 	class->count++;
 	class->duration_ns += duration_ns;
 	class->wait_ns += planned->ready_ns - planned->span.start_ns;
-	class->last_arrivals += planned->last_rank == truth->rank % truth->scenario->group;
+	class->last_arrivals +=
+		planned->last_rank ==
+		scenario_comm_rank(
+			&truth->scenario->comms[truth->scenario->ops[planned->op].comm], truth->rank);
 	class->buckets[bucket]++;
 }
 
 static void
-write_event(const struct scenario_truth *truth, const struct scenario_sequence *sequence,
+write_word(const char *key, const char *text, FILE *out)
+{
+	fprintf(out, text ? ", \"%s\": \"%s\"" : ", \"%s\": null", key, text);
+}
+
+static bool
+moves_bytes(const struct scenario_op *op)
+{
+	return strcmp(op->impl->func, "AllGather") == 0 || strcmp(op->impl->func, "Broadcast") == 0;
+}
+
+/* Whether NCCL runs it, or something in its kernel, as a copy of bytes. */
+static bool
+holds_copies(const struct scenario *scenario, const struct scenario_op *op)
+{
+	bool copies = moves_bytes(op);
+	uint32_t i;
+
+	for (i = 0; i < op->part_count; i++)
+		copies |= moves_bytes(&scenario->ops[op->parts[i]]);
+	return copies;
+}
+
+/* Everything that a label may say of the collective; null where a group's calls differ, and where only NCCL
+ * has it. And what the kernel's group is: 0 kernels, if it is of none. */
+static void
+write_label(const struct scenario_truth *truth, uint32_t number, bool half, FILE *out)
+{
+	const struct scenario_op *op = &truth->scenario->ops[number];
+	const struct scenario_comm *comm = &truth->scenario->comms[op->comm];
+	bool symmetric = op->impl->symmetric;
+	char hash[24];
+
+	snprintf(hash, sizeof(hash), "%016" PRIx64,
+		scenario_comm_hash(truth->scenario, op->comm, truth->rank));
+	fprintf(out, "\"op\": \"%s\", \"impl\": \"%s\", \"bytes\": %" PRIu64,
+		op->mixed ? "unknown" : op->impl->op, op->impl->label, half ? op->bytes / 2 : op->bytes);
+	write_word("dtype", op->dtype ? op->dtype->label : NULL, out);
+	if (!op->impl->nccl) {
+		write_word("algorithm", NULL, out);
+		write_word("protocol", NULL, out);
+	} else {
+		write_word("algorithm",
+			symmetric       ? op->variant->label
+			: op->algorithm ? op->algorithm->label
+					: NULL,
+			out);
+		write_word("protocol",
+			symmetric      ? op->variant->kernel
+			: op->protocol ? op->protocol->label
+				       : NULL,
+			out);
+	}
+	write_word("communicator", op->impl->nccl ? hash : NULL, out);
+	fprintf(out,
+		", \"comm_rank\": %" PRIu32 ", \"world\": %" PRIu32 ", \"works\": %" PRIu32
+		", \"group_kernels\": %" PRIu32 ", \"group_comms\": %" PRIu32
+		", \"group_mixed\": %s, \"copies\": %s",
+		scenario_comm_rank(comm, truth->rank), comm->size, op->part_count ? op->part_count : 1,
+		op->group_kernels, op->group_comms, op->group_mixed ? "true" : "false",
+		holds_copies(truth->scenario, op) ? "true" : "false");
+}
+
+static void
+write_event(const struct scenario_truth *truth, const struct scenario_launch *launch,
 	const struct scenario_planned *planned, uint64_t step, uint32_t ordinal, FILE *events)
 {
-	const struct scenario_op *op = &truth->scenario->ops[planned->op];
+	const struct scenario_sequence *sequence = &truth->scenario->sequences[launch->sequence];
 	struct cs_fake_span span = in_gpu_time(truth, planned);
 
 	fprintf(events,
 		"{\"rank\": %" PRIu32 ", \"step\": %" PRIu64
-		", \"graph\": \"%s\", \"phase\": \"%s\", \"ordinal\": %" PRIu32
-		", \"op\": \"%s\", \"impl\": \"%s\", \"bytes\": %" PRIu64 ", \"start_ns\": %" PRIu64
-		", \"end_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 "}\n",
-		truth->rank, step, sequence->name, sequence->phase, ordinal, op->impl->op, op->impl->label,
-		op->bytes, span.start_ns, span.end_ns, planned->ready_ns - planned->span.start_ns);
+		", \"graph\": \"%s\", \"phase\": \"%s\", \"eager\": %s, \"ordinal\": %" PRIu32 ", ",
+		truth->rank, step, sequence->name, sequence->phase, sequence->eager ? "true" : "false",
+		ordinal);
+	write_label(truth, planned->op, launch->half, events);
+	fprintf(events, ", \"start_ns\": %" PRIu64 ", \"end_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 "}\n",
+		span.start_ns, span.end_ns, planned->ready_ns - planned->span.start_ns);
 }
 
 void
@@ -156,8 +225,8 @@ scenario_truth_add(
 	struct scenario_truth *truth, const struct scenario_launch *launch, uint64_t step, FILE *events)
 {
 	const struct scenario *scenario = truth->scenario;
-	const struct scenario_sequence *sequence = &scenario->sequences[launch->sequence];
-	struct class *classes = &truth->classes[(size_t)launch->sequence * scenario->op_count];
+	struct class *classes = &truth->classes[(size_t)launch->sequence * scenario->op_count * 2];
+	struct class *class;
 	uint32_t from[2] = {0, 0};
 	uint32_t i, ordinal = 0;
 	uint64_t end_ns = 0;
@@ -170,36 +239,42 @@ scenario_truth_add(
 			end_ns = planned->span.end_ns;
 		if (scenario->ops[planned->op].type != SCENARIO_COLLECTIVE)
 			continue;
-		add_collective(truth, planned, &classes[planned->op]);
-		add_overlap(truth, launch, i, &from[planned->beside], &classes[planned->op]);
+		class = &classes[2 * planned->op + launch->half];
+		add_collective(truth, planned, class);
+		add_overlap(truth, launch, i, &from[planned->beside], class);
 		if (events)
-			write_event(truth, sequence, planned, step, ordinal, events);
+			write_event(truth, launch, planned, step, ordinal, events);
 		ordinal++;
 	}
 	truth->launches[launch->sequence]++;
 	truth->launch_ns[launch->sequence] += end_ns - launch->start_ns;
 }
 
-static void
-write_class(const struct scenario_truth *truth, uint32_t sequence, uint32_t op, bool first, FILE *out)
+static struct class *
+find_class(const struct scenario_truth *truth, uint32_t sequence, uint32_t op, bool half)
 {
-	const struct scenario *scenario = truth->scenario;
-	const struct class *class = &truth->classes[(size_t)sequence * scenario->op_count + op];
-	const struct scenario_op *what = &scenario->ops[op];
+	return &truth->classes[2 * ((size_t)sequence * truth->scenario->op_count + op) + half];
+}
+
+static void
+write_class(const struct scenario_truth *truth, uint32_t sequence, uint32_t op, bool half, FILE *out)
+{
+	const struct scenario_sequence *in = &truth->scenario->sequences[sequence];
+	const struct class *class = find_class(truth, sequence, op, half);
+	const struct scenario_op *what = &truth->scenario->ops[op];
 	size_t i;
 
+	fprintf(out, "\n  {\"graph\": \"%s\", \"phase\": \"%s\", \"name\": \"%s\", ", in->name, in->phase,
+		what->name);
+	write_label(truth, op, half, out);
 	fprintf(out,
-		"%s\n  {\"graph\": \"%s\", \"phase\": \"%s\", \"name\": \"%s\", \"op\": \"%s\", \"impl\": "
-		"\"%s\","
-		" \"bytes\": %" PRIu64 ",\n   \"count\": %" PRIu64 ", \"bytes_total\": %" PRIu64
-		", \"duration_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 ", \"last_arrivals\": %" PRIu64
+		",\n   \"count\": %" PRIu64 ", \"bytes_total\": %" PRIu64 ", \"duration_ns\": %" PRIu64
+		", \"wait_ns\": %" PRIu64 ", \"last_arrivals\": %" PRIu64
 		",\n   \"overlap_ns\": {\"compute\": %" PRIu64 ", \"copy\": %" PRIu64
 		", \"collective\": %" PRIu64 "},\n   \"buckets\": [",
-		first ? "" : ",", scenario->sequences[sequence].name, scenario->sequences[sequence].phase,
-		what->name, what->impl->op, what->impl->label, what->bytes, class->count,
-		class->count * what->bytes, class->duration_ns, class->wait_ns, class->last_arrivals,
-		class->overlap_ns[OVERLAP_COMPUTE], class->overlap_ns[OVERLAP_COPY],
-		class->overlap_ns[OVERLAP_COLLECTIVE]);
+		class->count, class->count * (half ? what->bytes / 2 : what->bytes), class->duration_ns,
+		class->wait_ns, class->last_arrivals, class->overlap_ns[OVERLAP_COMPUTE],
+		class->overlap_ns[OVERLAP_COPY], class->overlap_ns[OVERLAP_COLLECTIVE]);
 	for (i = 0; i <= BOUND_COUNT; i++)
 		fprintf(out, "%s%" PRIu64, i ? ", " : "", class->buckets[i]);
 	fprintf(out, "]}");
@@ -209,7 +284,7 @@ void
 scenario_truth_write(const struct scenario_truth *truth, uint64_t steps, uint64_t late_launches, FILE *out)
 {
 	const struct scenario *scenario = truth->scenario;
-	uint32_t sequence, op;
+	uint32_t sequence, op, i;
 	bool first = true;
 
 	fprintf(out,
@@ -230,13 +305,14 @@ scenario_truth_write(const struct scenario_truth *truth, uint64_t steps, uint64_
 			scenario->sequences[sequence].operations, scenario->sequences[sequence].collectives,
 			truth->launch_ns[sequence]);
 	fprintf(out, "],\n \"classes\": [");
-	for (sequence = 0; sequence < scenario->sequence_count; sequence++) {
-		for (op = 0; op < scenario->op_count; op++) {
-			if (truth->classes[(size_t)sequence * scenario->op_count + op].count == 0)
-				continue;
-			write_class(truth, sequence, op, first, out);
-			first = false;
-		}
+	for (i = 0; i < scenario->sequence_count * scenario->op_count * 2; i++) {
+		sequence = i / 2 / scenario->op_count;
+		op = i / 2 % scenario->op_count;
+		if (find_class(truth, sequence, op, i % 2)->count == 0)
+			continue;
+		fprintf(out, "%s", first ? "" : ",");
+		write_class(truth, sequence, op, i % 2, out);
+		first = false;
 	}
 	fprintf(out, "]}\n");
 }
