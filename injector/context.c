@@ -38,6 +38,10 @@ fill_status(const struct cs_instance *instance, struct cs_segment_writer *writer
 	atomic_store_explicit(&status->heartbeat_ns, now_ns, memory_order_relaxed);
 	atomic_store_explicit(&status->mode, (uint64_t)instance->settings.mode, memory_order_relaxed);
 	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&status->trace_max_ns,
+		instance->settings.trace_max_s ? instance->settings.trace_max_s * CS_NS_PER_S : UINT64_MAX,
+		memory_order_relaxed);
+	atomic_store_explicit(&status->subscribed, cs_subscription_held(), memory_order_relaxed);
 	atomic_store_explicit(&status->state,
 		(uint64_t)(cs_subscription_held() ? CS_STATE_LEARNING : CS_STATE_YIELDED),
 		memory_order_relaxed);

@@ -30,6 +30,7 @@ static struct cs_instance instance = {
 			.ring_mib = 8,
 			.period_ms = 10000,
 			.window_ms = 100,
+			.trace_max_s = 600,
 			.flush_ms = 100,
 			.buffers = 16,
 			.device_mib = 12,

@@ -13,6 +13,8 @@ cs_schedule_init(struct cs_schedule *schedule, const struct cs_settings *setting
 	schedule->mode = settings->mode;
 	schedule->period_ns = settings->period_ms * CS_NS_PER_MS;
 	schedule->window_ns = settings->window_ms * CS_NS_PER_MS;
+	schedule->trace_max_ns = settings->trace_max_s * CS_NS_PER_S;
+	schedule->perturbation = 1;
 }
 
 static void
@@ -61,6 +63,22 @@ bound(struct cs_schedule_plan *plan, uint64_t edge_ns, uint64_t now_ns)
 		plan->until_ns = edge_ns;
 }
 
+static void
+follow_request(const struct cs_schedule *schedule, uint64_t now_ns, struct cs_schedule_plan *plan)
+{
+	uint64_t begin_ns = schedule->asked_from_ns;
+
+	slice(now_ns, CS_DEPTH_DEEP, plan);
+	bound(plan, schedule->asked_until_ns, now_ns);
+	if (schedule->asked_period_ns == 0)
+		return;
+	begin_ns += (now_ns - begin_ns) / schedule->asked_period_ns * schedule->asked_period_ns;
+	if (now_ns - begin_ns >= schedule->asked_window_ns)
+		plan->depth = CS_DEPTH_OFF;
+	bound(plan, begin_ns + schedule->asked_window_ns, now_ns);
+	bound(plan, begin_ns + schedule->asked_period_ns, now_ns);
+}
+
 void
 cs_schedule_look(
 	struct cs_schedule *schedule, uint64_t now_ns, uint64_t monotonic_ns, struct cs_schedule_plan *plan)
@@ -72,8 +90,7 @@ cs_schedule_look(
 		return;
 	}
 	if (asked) {
-		slice(now_ns, CS_DEPTH_DEEP, plan);
-		bound(plan, schedule->asked_until_ns, now_ns);
+		follow_request(schedule, now_ns, plan);
 		return;
 	}
 	if (schedule->mode == CS_MODE_FULL)
@@ -86,24 +103,56 @@ cs_schedule_look(
 		bound(plan, schedule->asked_from_ns, now_ns);
 }
 
+#define PPM 1000000U
+
+static void
+limit(struct cs_schedule *schedule, uint64_t share_ppm)
+{
+	uint64_t length_ns = schedule->asked_until_ns - schedule->asked_from_ns;
+	uint64_t period_ns = CS_SCHEDULE_SLICE_NS;
+	double duty = (double)share_ppm / PPM / schedule->perturbation;
+
+	schedule->asked_window_ns = schedule->asked_period_ns = 0;
+	if (share_ppm == 0 || duty >= 1 || schedule->mode == CS_MODE_FULL)
+		return;
+	while (period_ns < length_ns && duty * (double)period_ns < (double)schedule->window_ns)
+		period_ns *= 2;
+	if (period_ns > length_ns)
+		period_ns = length_ns;
+	schedule->asked_period_ns = period_ns;
+	schedule->asked_window_ns = (uint64_t)(duty * (double)period_ns);
+	if (schedule->asked_window_ns == 0)
+		schedule->asked_window_ns = 1;
+}
+
 static int
 ask(struct cs_schedule *schedule, const struct cs_segment_request *request, uint64_t now_ns,
 	uint64_t monotonic_ns)
 {
-	uint64_t from_ns = request->from_ns > now_ns ? request->from_ns : now_ns;
-
-	if (request->until_ns <= from_ns)
+	if (request->until_ns <= request->from_ns || request->argument > PPM)
 		return EINVAL;
-	if (request->until_ns - from_ns > CS_REQUEST_LENGTH_MAX_NS ||
-		from_ns - now_ns > CS_REQUEST_AHEAD_MAX_NS)
+	if (schedule->trace_max_ns == 0)
+		return EPERM;
+	if (request->from_ns < now_ns)
+		return ETIME;
+	if (request->until_ns - request->from_ns > schedule->trace_max_ns ||
+		request->from_ns - now_ns > CS_REQUEST_AHEAD_MAX_NS)
 		return ERANGE;
 	if (schedule->paused)
 		return EBUSY;
 	schedule->asked = true;
-	schedule->asked_from_ns = from_ns;
+	schedule->asked_from_ns = request->from_ns;
 	schedule->asked_until_ns = request->until_ns;
 	schedule->asked_until_monotonic_ns = monotonic_ns + (request->until_ns - now_ns);
+	limit(schedule, request->argument);
 	return 0;
+}
+
+static void
+cancel(struct cs_schedule *schedule, const struct cs_segment_request *request)
+{
+	if (schedule->asked_from_ns == request->from_ns && schedule->asked_until_ns == request->until_ns)
+		schedule->asked = false;
 }
 
 int
@@ -121,6 +170,9 @@ cs_schedule_request(struct cs_schedule *schedule, const struct cs_segment_reques
 		return 0;
 	case CS_COMMAND_RESUME:
 		schedule->paused = false;
+		return 0;
+	case CS_COMMAND_CANCEL:
+		cancel(schedule, request);
 		return 0;
 	default:
 		return EOPNOTSUPP;

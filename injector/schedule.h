@@ -12,8 +12,13 @@
  *
  * Depth light is never planned: steps.h says why CUPTI's instrument for it cannot be used.
  *
- * Full mode, and a request to trace: deep, in slices of CS_SCHEDULE_SLICE_NS so that coverage is reported as
- * it happens. Pure; one thread.
+ * A request to trace with a limit X on its share of step time is deep for X / perturbation of the time, in
+ * periods that begin with the request: a second, or as many times twice that as it takes to make a window as
+ * long as the sampling ones, and at most the request. All processes that were asked begin their windows
+ * together; where tracing costs more they are shorter, or every second one is missing.
+ *
+ * Full mode, and a request without limit: deep, in slices of CS_SCHEDULE_SLICE_NS so that coverage is
+ * reported as it happens. Pure; one thread.
  */
 #ifndef CS_SCHEDULE_H
 #define CS_SCHEDULE_H
@@ -24,9 +29,8 @@
 #include <stdbool.h>
 
 #define CS_SCHEDULE_SLICE_NS 1000000000ULL
-/* What may be asked for: so long, and beginning at most so far ahead. */
-#define CS_REQUEST_LENGTH_MAX_NS 600000000000ULL
-#define CS_REQUEST_AHEAD_MAX_NS  3600000000000ULL
+/* What may be asked for begins at most so far ahead; how long it may be is COLLSCOPE_TRACE_MAX_S. */
+#define CS_REQUEST_AHEAD_MAX_NS 3600000000000ULL
 
 struct cs_schedule {
 	enum cs_mode mode;
@@ -36,6 +40,11 @@ struct cs_schedule {
 	bool asked;
 	uint64_t asked_from_ns, asked_until_ns; /* CLOCK_REALTIME */
 	uint64_t asked_until_monotonic_ns;      /* the same end, for when the clock is set back meanwhile */
+	/* With a limit on the cost: deep for the first asked_window_ns of every asked_period_ns from
+	 * asked_from_ns on. Without: 0. */
+	uint64_t asked_window_ns, asked_period_ns;
+	uint64_t trace_max_ns; /* longest request; 0: none is allowed */
+	double perturbation;   /* the caller's: cost of deep tracing as a share of step time; > 0 */
 };
 
 struct cs_schedule_plan {
@@ -52,7 +61,8 @@ void cs_schedule_look(
 
 /*
  * Takes a request from a reader. 0 or a positive errno for cs_segment_writer_answer: EINVAL (ends before it
- * begins, or is over), ERANGE (longer than CS_REQUEST_LENGTH_MAX_NS or begins too far ahead), EBUSY (TRACE
+ * begins, share above one), ETIME (should have begun already: others have, and this one would not be with
+ * them), EPERM (traces are not allowed), ERANGE (longer than allowed, or begins too far ahead), EBUSY (TRACE
  * while paused), EOPNOTSUPP (unknown command). A second TRACE replaces the first.
  */
 int cs_schedule_request(struct cs_schedule *schedule, const struct cs_segment_request *request,

@@ -11,6 +11,8 @@
 #include "subscription.h"
 #include "thread.h"
 
+#include <errno.h>
+
 /* Records without a valid time before we give up. */
 #define BAD_RECORDS_MIN 1000U
 
@@ -100,6 +102,7 @@ cs_worker_update_status(struct cs_worker *w)
 	atomic_store_explicit(&w->status->buffers_completed, counts.completed, memory_order_relaxed);
 	atomic_store_explicit(&w->status->cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cs_delivery_cpu_ns(),
 		memory_order_relaxed);
+	atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
 	cs_instance_set_state(state_of(w), reason_of(w));
 }
 
@@ -143,9 +146,16 @@ void
 cs_worker_answer_requests(struct cs_worker *w)
 {
 	struct cs_segment_request request;
+	int error = 0;
 
 	if (!cs_segment_writer_take_request(w->writer, &request))
 		return;
-	cs_segment_writer_answer(
-		w->writer, &request, cs_schedule_request(&w->schedule, &request, w->now_ns, w->monotonic_ns));
+	w->schedule.perturbation =
+		w->governor.perturbation > 0 ? w->governor.perturbation : CS_GOVERNOR_UNMEASURED;
+	/* Another tool has CUPTI: there is nothing to promise. */
+	if (request.command == CS_COMMAND_TRACE && w->yielded)
+		error = EBUSY;
+	else
+		error = cs_schedule_request(&w->schedule, &request, w->now_ns, w->monotonic_ns);
+	cs_segment_writer_answer(w->writer, &request, error);
 }

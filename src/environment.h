@@ -24,15 +24,16 @@ struct cs_settings {
 	char directory[CS_PATH_BYTES]; /* COLLSCOPE_DIR; "" = default */
 	bool exporter;                 /* COLLSCOPE_EXPORTER: auto (true) or off; default auto */
 	char exporter_path[CS_PATH_BYTES]; /* COLLSCOPE_EXPORTER_PATH; "" = look around the library */
-	char listen[128];    /* COLLSCOPE_LISTEN: for a self-started exporter; default 127.0.0.1:19400 */
-	int log_level;       /* COLLSCOPE_LOG: error, warn, info, debug; default warn (enum cs_log_level) */
-	uint32_t ring_mib;   /* COLLSCOPE_RING_MIB: 1 ... 16, power of two; default 8 */
-	uint32_t period_ms;  /* COLLSCOPE_PERIOD_MS: of sample windows, 100 ... 600000; default 10000 */
-	uint32_t window_ms;  /* COLLSCOPE_WINDOW_MS: deep part, 1 ... 60000; default 100 */
-	uint32_t flush_ms;   /* COLLSCOPE_FLUSH_MS: 10 ... 1000; default 100 */
-	uint32_t buffers;    /* COLLSCOPE_BUFFERS: activity buffers of 512 KiB, 4 ... 32; default 16 */
-	uint32_t device_mib; /* COLLSCOPE_DEVICE_MIB: CUPTI's device buffers per context, 2 ... 256; default
-				12 */
+	char listen[128];     /* COLLSCOPE_LISTEN: for a self-started exporter; default 127.0.0.1:19400 */
+	int log_level;        /* COLLSCOPE_LOG: error, warn, info, debug; default warn (enum cs_log_level) */
+	uint32_t ring_mib;    /* COLLSCOPE_RING_MIB: 1 ... 16, power of two; default 8 */
+	uint32_t period_ms;   /* COLLSCOPE_PERIOD_MS: of sample windows, 100 ... 600000; default 10000 */
+	uint32_t window_ms;   /* COLLSCOPE_WINDOW_MS: deep part, 1 ... 60000; default 100 */
+	uint32_t flush_ms;    /* COLLSCOPE_FLUSH_MS: 10 ... 1000; default 100 */
+	uint32_t trace_max_s; /* COLLSCOPE_TRACE_MAX_S: 0 ... 86400, 0 = none; default 600 */
+	uint32_t buffers;     /* COLLSCOPE_BUFFERS: activity buffers of 512 KiB, 4 ... 32; default 16 */
+	uint32_t device_mib;  /* COLLSCOPE_DEVICE_MIB: CUPTI's device buffers per context, 2 ... 256; default
+				 12 */
 	char catalog[CS_PATH_BYTES]; /* COLLSCOPE_CATALOG: file with further kernel rules; "" = none */
 	bool nccl_chain;             /* COLLSCOPE_NCCL_CHAIN: 0, 1; default 0 */
 	bool nccl;                   /* COLLSCOPE_NCCL: plugin on or off; default 1 */

@@ -32,6 +32,8 @@ CS_INTEGER("COLLSCOPE_PERIOD_MS", period_ms, 100, 600000, "", false, "10000",
 	"Time from one sample window to the next, ms.")
 CS_INTEGER("COLLSCOPE_WINDOW_MS", window_ms, 1, 60000, "", false, "100",
 	"Length of the deep part of a sample window, ms.")
+CS_INTEGER("COLLSCOPE_TRACE_MAX_S", trace_max_s, 0, 86400, "", false, "600",
+	"Longest trace that collscope trace may ask for, s; 0: none.")
 CS_INTEGER(
 	"COLLSCOPE_FLUSH_MS", flush_ms, 10, 1000, "", false, "100", "How often CUPTI hands over records, ms.")
 CS_INTEGER("COLLSCOPE_BUFFERS", buffers, 4, 32, "", false, "16",

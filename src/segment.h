@@ -97,9 +97,14 @@ struct cs_segment_header {
 
 enum cs_command {
 	CS_COMMAND_NONE = 0,
-	CS_COMMAND_TRACE = 1, /* deep tracing until until_ns (CLOCK_REALTIME), starting at from_ns */
+	/* Deep tracing from from_ns until until_ns (CLOCK_REALTIME). argument, since 1.2: share of step time
+	 * that it may cost, in millionths; 0 no limit. Refused when from_ns is past (ETIME), when it takes
+	 * too long (ERANGE), when nothing can be traced now (EBUSY), when traces are not allowed (EPERM). */
+	CS_COMMAND_TRACE = 1,
 	CS_COMMAND_PAUSE = 2, /* no tracing until CS_COMMAND_RESUME */
 	CS_COMMAND_RESUME = 3,
+	/* Since 1.2: forget the TRACE of just these from_ns and until_ns, if there is one. */
+	CS_COMMAND_CANCEL = 4,
 	CS_COMMAND_COUNT
 };
 
@@ -168,7 +173,10 @@ struct cs_status {
 	/* Since 1.1: time of a step under deep tracing over its time without, as the governor measured it, in
 	 * millionths; 0 unknown. */
 	_Atomic uint64_t step_ratio_ppm;
-	_Atomic uint64_t reserved_gauges[18];
+	/* Since 1.2: longest TRACE that may be asked for; 0 unknown, UINT64_MAX: none at all. */
+	_Atomic uint64_t trace_max_ns;
+	_Atomic uint64_t subscribed; /* since 1.2: 1 while CUPTI's subscription is held, 0 not */
+	_Atomic uint64_t reserved_gauges[16];
 	/* counters */
 	_Atomic uint64_t cpu_ns;      /* CPU time of our own thread and of our callbacks as far as measured */
 	_Atomic uint64_t trace_ns[4]; /* by enum cs_depth, closed stretches */

@@ -65,11 +65,32 @@ void cs_segment_reader_losses(const struct cs_segment_reader *reader, struct cs_
 /* 1: the writer holds its lock; 0: it is gone; negative errno: cannot tell. Works across PID namespaces. */
 int cs_segment_reader_writer_alive(const struct cs_segment_reader *reader);
 
+/* What is asked of a writer: enum cs_command and its operands (segment.h, docs/segment-format.md). */
+struct cs_segment_question {
+	enum cs_command command;
+	uint64_t from_ns, until_ns; /* CLOCK_REALTIME */
+	uint64_t argument;
+};
+
 /*
- * Asks the writer for something (needs write permission on the file): serialised among callers by the OFD
- * lock on byte 1, waits up to timeout_ms for control_done. 0; -ETIMEDOUT; -ENOTCONN when the writer is gone;
- * or the negative of the writer's control_result.
+ * Asking, in two parts, so that many processes can be asked before the first answer is waited for. An asker
+ * is an open segment (write permission on the file is needed) and, from the first post to close, the OFD lock
+ * on byte 1 that keeps other askers out. A second post replaces a question that has not been answered: who
+ * has several askers takes them in one order everywhere. deadline_ns: CLOCK_MONOTONIC.
+ *
+ * open: as cs_segment_reader_open. post: -ETIMEDOUT when another asker holds the lock, -ENOTCONN when the
+ * writer is gone. collect: 0; -ETIMEDOUT, -ENOTCONN; or the negative of the writer's control_result, which
+ * was_answered tells from the former.
  */
+struct cs_segment_asker; /* opaque */
+int cs_segment_asker_open(const char *path, struct cs_segment_asker **asker, struct cs_error *error);
+void cs_segment_asker_close(struct cs_segment_asker *asker); /* NULL is fine */
+int cs_segment_post(struct cs_segment_asker *asker, const struct cs_segment_question *question,
+	uint64_t deadline_ns, struct cs_error *error);
+int cs_segment_collect(struct cs_segment_asker *asker, uint64_t deadline_ns, struct cs_error *error);
+bool cs_segment_asker_was_answered(const struct cs_segment_asker *asker);
+
+/* Open, post, collect and close in one: the same errors. */
 int cs_segment_request(const char *path, enum cs_command command, uint64_t from_ns, uint64_t until_ns,
 	unsigned int timeout_ms, struct cs_error *error);
 

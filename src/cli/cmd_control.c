@@ -2,8 +2,10 @@
 /* trace, pause, resume: one request to each process, through its segment's control block. */
 #include "cmd.h"
 
+#include "asking.h"
 #include "clock.h"
 #include "log.h"
+#include "status.h"
 #include "targets.h"
 #include "units.h"
 
@@ -14,21 +16,33 @@
 /* A profiler's thread looks at its control block several times a second; one that has not answered by then is
  * stopped, or its machine is drowning. */
 #define ANSWER_TIMEOUT_MS 3000U
-/* All processes shall start at one moment, and the last of them is asked some milliseconds after the first.
- */
-#define TRACE_LEAD_NS (500 * CS_NS_PER_MS)
+/* All processes shall start at one moment, so all have to have agreed before it. A process answers within a
+ * tenth of a second, and each takes its time to be asked; when that was not enough for somebody, there is a
+ * second try with the longer lead. */
+#define TRACE_LEAD_NS      (400 * CS_NS_PER_MS)
+#define TRACE_LEAD_LONG_NS (3000 * CS_NS_PER_MS)
+#define TRACE_LEAD_EACH_NS (25 * CS_NS_PER_MS)
+/* From the last answer that counts to the start: to take everything back before anybody begins. */
+#define TRACE_MARGIN_NS (100 * CS_NS_PER_MS)
 
-enum { OPTION_DIRECTORY, OPTION_PID, OPTION_ALL, OPTION_SECONDS, OPTION_WAIT };
+enum { OPTION_DIRECTORY, OPTION_PID, OPTION_ALL, OPTION_ONLY, OPTION_SECONDS, OPTION_BUDGET, OPTION_WAIT };
 
 #define SELECTION_OPTIONS                                                                                    \
-	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),                   \
+	CS_OPTION_PID_ENTRY(OPTION_PID,                                                                      \
+		"This process and the other ranks of its communicators; may be given several times."),       \
+		{OPTION_ONLY, 'o', "only", NULL, NULL,                                                       \
+			"Just the processes that --pid names, without the other ranks."},                    \
 		{OPTION_ALL, 'a', "all", NULL, NULL,                                                         \
 			"All traced processes. Needed when there are several and --pid names none."},        \
 		CS_OPTION_DIRECTORY_ENTRY(OPTION_DIRECTORY)
 
 static const struct cs_cmd_option trace_options[] = {
 	{OPTION_SECONDS, 's', "seconds", "N", NULL,
-		"How long to trace, from half a second after now; also a duration such as 500ms or 2m."},
+		"How long to trace, from about half a second after now; also a duration such as 500ms or "
+		"2m. COLLSCOPE_TRACE_MAX_S of the process is the most."},
+	{OPTION_BUDGET, 'b', "budget", "X", NULL,
+		"Share of step time that it may cost, 0.0001 to 1: windows that all processes open together, "
+		"instead of tracing all the time."},
 	{OPTION_WAIT, 'w', "wait", NULL, NULL,
 		"Return when the time is over, not when it has been arranged."},
 	SELECTION_OPTIONS,
@@ -43,6 +57,8 @@ static const struct cs_cmd_option control_options[] = {
 static const struct cs_cmd_example trace_examples[] = {
 	{"collscope trace --seconds 5 --all --wait && collscope dump --since 6s > trace.jsonl",
 		"Trace everything for five seconds, on all ranks at the same moment, and keep it"},
+	{"collscope trace --seconds 2m --budget 0.02 --pid 4711",
+		"Look closely at one server for two minutes, at a cost of two percent"},
 	{.command = NULL},
 };
 
@@ -60,7 +76,8 @@ static const struct cs_cmd_example resume_examples[] = {
 static const struct cs_cmd_status statuses[] = {
 	{"0", "Every process asked has agreed."},
 	{"1", "There is no such process."},
-	{"2", "Usage error, or a process has refused, has not answered, or cannot be asked."},
+	{"2", "Usage error, or a process has refused, has not answered, or cannot be asked. Then none is "
+	      "traced; but pause and resume hold for the others."},
 	{.status = NULL},
 };
 
@@ -68,47 +85,103 @@ struct request {
 	struct cs_target_query query;
 	enum cs_command command;
 	uint64_t duration_ns; /* 0: not given */
+	double budget;        /* 0: not given */
 	bool all;
+	bool only;
 	bool wait;
 };
 
-static void
-say_refusal(const struct cs_target *target, int result, const struct cs_error *error)
+static const char *
+reason_of(const struct cs_target *target)
 {
-	switch (-result) {
+	return target->dictionary->process.reason;
+}
+
+/* The process's own words, as they are now. */
+static void
+say_busy(struct cs_target *target)
+{
+	if (cs_target_refresh(target) == 0 && reason_of(target)[0])
+		cs_log_error("Process %u refuses: it is %s: %s", target->pid, cs_status_state(target),
+			reason_of(target));
+	else
+		cs_log_error("Process %u refuses: nothing can be traced there now", target->pid);
+}
+
+static void
+say_too_long(const struct cs_target *target)
+{
+	char text[CS_UNITS_TEXT_BYTES];
+	uint64_t most_ns = target->status.trace_max_ns;
+
+	if (most_ns == 0 || most_ns == UINT64_MAX)
+		cs_log_error("Process %u refuses: that is too long", target->pid);
+	else
+		cs_log_error("Process %u refuses: it may be traced for %s at most (COLLSCOPE_TRACE_MAX_S)",
+			target->pid, cs_units_format_duration(most_ns, text));
+}
+
+static void
+say_answer(const struct cs_asked *asked)
+{
+	switch (-asked->result) {
+	case EBUSY:
+		say_busy(asked->target);
+		break;
+	case ERANGE:
+		say_too_long(asked->target);
+		break;
+	case EPERM:
+		cs_log_error("Process %u refuses: it may not be traced on request (COLLSCOPE_TRACE_MAX_S=0)",
+			asked->target->pid);
+		break;
+	case ETIME:
+		cs_log_error("Process %u was too late to begin with the others", asked->target->pid);
+		break;
+	default:
+		cs_log_error("Process %u refuses: %s", asked->target->pid, strerror(-asked->result));
+		break;
+	}
+}
+
+static void
+say_failure(const struct cs_asked *asked, uint64_t waited_ms)
+{
+	uint32_t pid = asked->target->pid;
+
+	if (asked->refused) {
+		say_answer(asked);
+		return;
+	}
+	switch (-asked->result) {
 	case ETIMEDOUT:
-		cs_log_error("Process %u has not answered within %u s: is it stopped?", target->pid,
-			ANSWER_TIMEOUT_MS / 1000);
+		cs_log_error("Process %u has not answered within %.1f s: is it stopped?", pid,
+			(double)waited_ms / 1000);
 		break;
 	case ENOTCONN:
-		cs_log_error("Process %u has ended", target->pid);
+		cs_log_error("Process %u has ended", pid);
 		break;
 	case EACCES:
 	case EPERM:
 	case EROFS:
 		cs_log_error(
 			"May not write to the segment of process %u: run this as the user of that process",
-			target->pid);
+			pid);
 		break;
 	default:
-		cs_log_error("Process %u refuses: %s", target->pid,
-			error->text[0] ? error->text : strerror(-result));
+		cs_log_error("Cannot ask process %u: %s", pid,
+			asked->error.text[0] ? asked->error.text : strerror(-asked->result));
 		break;
 	}
 }
 
-static int
-ask(const struct request *request, const struct cs_target *target, uint64_t from_ns, uint64_t until_ns)
+static void
+say_failures(const struct cs_asking *asking, uint64_t waited_ns)
 {
-	struct cs_error error;
-	int result;
-
-	cs_error_clear(&error);
-	result = cs_segment_request(
-		target->path, request->command, from_ns, until_ns, ANSWER_TIMEOUT_MS, &error);
-	if (result)
-		say_refusal(target, result, &error);
-	return result;
+	for (size_t i = 0; i < asking->count; i++) {
+		if (asking->items[i].result)
+			say_failure(&asking->items[i], waited_ns / CS_NS_PER_MS);
+	}
 }
 
 static void
@@ -121,47 +194,113 @@ sleep_until(uint64_t until_ns)
 		;
 }
 
-static void
-say_agreed(const struct request *request, size_t count)
+/* Whether it failed for want of time alone, so that a longer lead may help. */
+static bool
+only_late(const struct cs_asking *asking)
 {
-	char text[CS_UNITS_TEXT_BYTES];
-	const char *noun = count == 1 ? "process" : "processes";
+	for (size_t i = 0; i < asking->count; i++) {
+		const struct cs_asked *asked = &asking->items[i];
+		bool late = asked->refused ? asked->result == -ETIME : asked->result == -ETIMEDOUT;
 
-	if (request->command == CS_COMMAND_TRACE)
-		cs_log_info("Tracing %zu %s for %s", count, noun,
-			cs_units_format_duration(request->duration_ns, text));
-	else
-		cs_log_info("%s %zu %s", request->command == CS_COMMAND_PAUSE ? "Paused" : "Resumed", count,
-			noun);
+		if (asked->result && !late)
+			return false;
+	}
+	return true;
+}
+
+/* All agree on one moment, or nobody traces. */
+static int
+trace_together(const struct request *request, struct cs_asking *asking)
+{
+	static const uint64_t leads_ns[] = {TRACE_LEAD_NS, TRACE_LEAD_LONG_NS};
+	struct cs_segment_question question = {
+		.command = CS_COMMAND_TRACE, .argument = (uint64_t)(request->budget * 1e6 + 0.5)};
+	char text[CS_UNITS_TEXT_BYTES];
+	uint64_t lead_ns = 0;
+
+	for (size_t i = 0; i < sizeof(leads_ns) / sizeof(leads_ns[0]); i++) {
+		uint64_t begin_ns = cs_clock_monotonic_ns();
+
+		lead_ns = leads_ns[i] + asking->count * TRACE_LEAD_EACH_NS;
+		question.from_ns = cs_clock_realtime_ns() + lead_ns;
+		question.until_ns = question.from_ns + request->duration_ns;
+		if (cs_asking_ask(asking, &question, begin_ns + lead_ns - TRACE_MARGIN_NS) == asking->count) {
+			cs_log_info("Tracing %zu %s for %s", asking->count,
+				asking->count == 1 ? "process" : "processes",
+				cs_units_format_duration(request->duration_ns, text));
+			if (request->wait)
+				sleep_until(question.until_ns);
+			return CS_EXIT_OK;
+		}
+		cs_asking_cancel(
+			asking, &question, cs_clock_monotonic_ns() + ANSWER_TIMEOUT_MS * CS_NS_PER_MS);
+		if (!only_late(asking))
+			break;
+	}
+	say_failures(asking, lead_ns);
+	if (asking->count > 1)
+		cs_log_error("Nothing is traced: all %zu processes have to begin together", asking->count);
+	return CS_EXIT_ERROR;
 }
 
 static int
-ask_all(const struct request *request, const struct cs_targets *targets)
+tell_all(const struct request *request, struct cs_asking *asking)
 {
-	uint64_t from_ns = 0, until_ns = 0;
-	size_t agreed = 0;
+	struct cs_segment_question question = {.command = request->command};
+	uint64_t timeout_ns = ANSWER_TIMEOUT_MS * CS_NS_PER_MS;
+	size_t agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
 
-	if (request->command == CS_COMMAND_TRACE) {
-		from_ns = cs_clock_realtime_ns() + TRACE_LEAD_NS;
-		until_ns = from_ns + request->duration_ns;
-	}
+	say_failures(asking, timeout_ns);
+	if (agreed)
+		cs_log_info("%s %zu %s", request->command == CS_COMMAND_PAUSE ? "Paused" : "Resumed", agreed,
+			agreed == 1 ? "process" : "processes");
+	return agreed == asking->count ? CS_EXIT_OK : CS_EXIT_ERROR;
+}
+
+/* Dormant processes answer nobody: they are named, with their reason, and left out. Returns how many. */
+static size_t
+leave_out_dormant(struct cs_targets *targets)
+{
+	size_t kept = 0, found = 0;
+
 	for (size_t i = 0; i < targets->count; i++) {
-		if (ask(request, targets->items[i], from_ns, until_ns) == 0)
-			agreed++;
+		struct cs_target *target = targets->items[i];
+
+		if (target->status.state != CS_STATE_DORMANT) {
+			targets->items[i] = targets->items[kept];
+			targets->items[kept++] = target;
+			continue;
+		}
+		cs_log_error("Process %u is dormant: %s", target->pid,
+			reason_of(target)[0] ? reason_of(target) : "its profiler is off");
+		found++;
 	}
-	if (agreed) {
-		say_agreed(request, agreed);
-		if (request->wait)
-			sleep_until(until_ns);
-	}
-	return agreed == targets->count && targets->unreadable == 0 ? CS_EXIT_OK : CS_EXIT_ERROR;
+	return found;
+}
+
+static int
+ask_all(const struct request *request, struct cs_targets *targets)
+{
+	struct cs_asking asking = {0};
+	struct cs_targets able = *targets;
+	size_t dormant = leave_out_dormant(&able);
+	int status = CS_EXIT_ERROR;
+
+	able.count -= dormant;
+	if (able.count && cs_asking_open(&asking, &able) == 0)
+		status = request->command == CS_COMMAND_TRACE ? trace_together(request, &asking)
+							      : tell_all(request, &asking);
+	cs_asking_close(&asking);
+	return dormant || targets->unreadable ? CS_EXIT_ERROR : status;
 }
 
 static int
 execute(const struct request *request)
 {
 	struct cs_targets targets;
-	int status = cs_targets_open(&targets, &request->query);
+	bool groups = request->query.pid_count && !request->only;
+	int status = groups ? cs_targets_open_groups(&targets, &request->query)
+			    : cs_targets_open(&targets, &request->query);
 
 	if (status != CS_EXIT_OK)
 		goto out;
@@ -193,8 +332,14 @@ run_control(const struct cs_cmd *cmd, enum cs_command command, int argc, char **
 		case OPTION_SECONDS:
 			result = cs_cmd_value_duration(&parser, &request.duration_ns);
 			break;
+		case OPTION_BUDGET:
+			result = cs_cmd_value_share(&parser, &request.budget);
+			break;
 		case OPTION_WAIT:
 			request.wait = true;
+			break;
+		case OPTION_ONLY:
+			request.only = true;
 			break;
 		case OPTION_PID:
 			result = cs_target_query_add_pid(&request.query, &parser);
@@ -222,6 +367,10 @@ run_control(const struct cs_cmd *cmd, enum cs_command command, int argc, char **
 		cs_cmd_usage_error(&parser, "Either --all or --pid");
 		return parser.status;
 	}
+	if (request.only && !request.query.pid_count) {
+		cs_cmd_usage_error(&parser, "--only goes with --pid");
+		return parser.status;
+	}
 	return execute(&request);
 }
 
@@ -246,11 +395,11 @@ cmd_resume(int argc, char **argv)
 const struct cs_cmd cs_cmd_trace_description = {
 	.name = "trace",
 	.summary = "trace everything for a while",
-	.synopsis = "--seconds N [--pid PID | --all] [options]",
+	.synopsis = "--seconds N [--pid PID [--only] | --all] [--budget X] [options]",
 	.description =
 		"Asks traced processes to record every kernel for a while, all of them from the same moment, "
-		"whatever their mode; afterwards they go on as before. Tracing everything costs time: see "
-		"docs/overhead.md.",
+		"whatever their mode; afterwards they go on as before. When one of them cannot, none does. "
+		"Tracing everything costs time (docs/overhead.md); --budget says how much it may be.",
 	.options = trace_options,
 	.examples = trace_examples,
 	.statuses = statuses,
@@ -260,7 +409,7 @@ const struct cs_cmd cs_cmd_trace_description = {
 const struct cs_cmd cs_cmd_pause_description = {
 	.name = "pause",
 	.summary = "stop tracing until resume",
-	.synopsis = "[--pid PID | --all] [options]",
+	.synopsis = "[--pid PID [--only] | --all] [options]",
 	.description = "Asks traced processes to open no window until `collscope resume`. What they know of "
 		       "captured "
 		       "graphs is kept.",
@@ -273,7 +422,7 @@ const struct cs_cmd cs_cmd_pause_description = {
 const struct cs_cmd cs_cmd_resume_description = {
 	.name = "resume",
 	.summary = "go on after pause",
-	.synopsis = "[--pid PID | --all] [options]",
+	.synopsis = "[--pid PID [--only] | --all] [options]",
 	.description = "Asks paused processes to go on by their mode.",
 	.options = control_options,
 	.examples = resume_examples,

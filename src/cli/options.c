@@ -255,6 +255,19 @@ cs_cmd_value_duration(struct cs_cmd_parser *parser, uint64_t *duration_ns)
 }
 
 int
+cs_cmd_value_share(struct cs_cmd_parser *parser, double *share)
+{
+	char *end = NULL;
+
+	*share = strtod(parser->value, &end);
+	if (strspn(parser->value, "0123456789.") != strlen(parser->value) || *end || !(*share >= 0.0001) ||
+		*share > 1)
+		return cs_cmd_usage_error(parser, "Value \"%s\" of %s is not a number from 0.0001 to 1",
+			parser->value, parser->option);
+	return 0;
+}
+
+int
 cs_cmd_value_choice(struct cs_cmd_parser *parser, const char *values, unsigned int *index)
 {
 	size_t length = strlen(parser->value);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets.h"
 
+#include "collective.h"
 #include "log.h"
 #include "rundir.h"
 
@@ -120,6 +121,8 @@ open_one(struct cs_targets *targets, struct cs_target *target)
 	/* Being created, or just removed: neither is anybody's trouble. */
 	if (result == -EAGAIN || result == -ENOENT)
 		return -EAGAIN;
+	if (result && targets->query.silent)
+		return result;
 	if (result) {
 		cs_log_error("%s", error.text[0] ? error.text : strerror(-result));
 		targets->unreadable++;
@@ -201,6 +204,8 @@ cs_targets_rescan(struct cs_targets *targets, size_t *added)
 static int
 say_nothing_found(const struct cs_targets *targets)
 {
+	if (targets->query.silent)
+		return CS_EXIT_NOTHING;
 	if (targets->unreadable)
 		return CS_EXIT_ERROR;
 	if (targets->query.pid_count)
@@ -232,6 +237,105 @@ cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query)
 		return CS_EXIT_ERROR;
 	}
 	return targets->count ? CS_EXIT_OK : say_nothing_found(targets);
+}
+
+/* Whether both are ranks of one communicator. What is not NCCL's has a hash of what is known of it, which two
+ * servers may share; NCCL's are unique, so the others only count where there are none. */
+static bool
+share_communicator(const struct cs_target *a, const struct cs_target *b, bool nccl)
+{
+	for (uint32_t i = 0; i < a->dictionary->communicator_count; i++) {
+		const struct cs_communicator *one = &a->dictionary->communicators[i];
+
+		for (uint32_t j = 0; j < b->dictionary->communicator_count; j++) {
+			const struct cs_communicator *other = &b->dictionary->communicators[j];
+
+			if ((one->impl == CS_IMPL_NCCL) == nccl && one->impl == other->impl &&
+				one->hash == other->hash && one->rank != other->rank)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+has_nccl_group(const struct cs_target *target)
+{
+	for (uint32_t i = 0; i < target->dictionary->communicator_count; i++) {
+		const struct cs_communicator *one = &target->dictionary->communicators[i];
+
+		if (one->impl == CS_IMPL_NCCL && one->world != 1)
+			return true;
+	}
+	return false;
+}
+
+/* A process that is named, or goes with one that is. */
+static bool
+belongs(const struct cs_targets *all, const struct cs_target *target, const struct cs_target_query *query)
+{
+	if (is_wanted(query, target->pid))
+		return true;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct cs_target *named = all->items[i];
+
+		if (named != target && is_wanted(query, named->pid) &&
+			share_communicator(named, target, has_nccl_group(named)))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_there(const struct cs_targets *all, uint32_t pid)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		if (all->items[i]->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+int
+cs_targets_open_groups(struct cs_targets *targets, const struct cs_target_query *query)
+{
+	struct cs_target_query everybody = *query;
+	struct cs_targets chosen;
+	bool *keep_it;
+	int status;
+
+	everybody.pid_count = 0;
+	everybody.silent = true;
+	status = cs_targets_open(targets, &everybody);
+	for (size_t i = 0; status != CS_EXIT_ERROR && i < query->pid_count; i++) {
+		if (is_there(targets, query->pids[i]))
+			continue;
+		/* Says why, if it is there and cannot be read. */
+		cs_targets_close(targets);
+		everybody = *query;
+		everybody.pids[0] = query->pids[i];
+		everybody.pid_count = 1;
+		status = cs_targets_open(targets, &everybody);
+		return status;
+	}
+	if (status != CS_EXIT_OK)
+		return status;
+	keep_it = calloc(targets->count, sizeof(*keep_it));
+	if (!keep_it)
+		return CS_EXIT_ERROR;
+	for (size_t i = 0; i < targets->count; i++)
+		keep_it[i] = belongs(targets, targets->items[i], query);
+	chosen = *targets;
+	chosen.count = 0;
+	for (size_t i = 0; i < targets->count; i++) {
+		if (keep_it[i])
+			chosen.items[chosen.count++] = targets->items[i];
+		else
+			destroy(targets->items[i]);
+	}
+	free(keep_it);
+	*targets = chosen;
+	return CS_EXIT_OK;
 }
 
 void

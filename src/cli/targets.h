@@ -25,6 +25,7 @@ struct cs_target_query {
 	size_t pid_count; /* 0: all */
 	bool ended;       /* also segments whose writer has gone */
 	bool from_oldest; /* read from the oldest record in the ring, not from now */
+	bool silent;      /* say nothing of segments that cannot be read, and do not count them */
 };
 
 struct cs_target {
@@ -59,6 +60,12 @@ int cs_target_query_add_pid(struct cs_target_query *query, struct cs_cmd_parser 
  * unreadable (said). Close it in every case.
  */
 int cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query);
+/*
+ * The processes named, and those that have a communicator with one of them: what has to trace together so
+ * that collectives can be matched. Segments of others that cannot be read are left alone. CS_EXIT_NOTHING,
+ * said on stderr, when one that was named is not there. Else as cs_targets_open.
+ */
+int cs_targets_open_groups(struct cs_targets *targets, const struct cs_target_query *query);
 /* Looks for new segments: 0, or -errno of the directory or of memory. *added (may be NULL): how many came. */
 int cs_targets_rescan(struct cs_targets *targets, size_t *added);
 /* Status, texts and sign of life of one: 0, or -EIO once its file has become unreadable. */

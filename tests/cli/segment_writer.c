@@ -6,9 +6,10 @@
  *
  * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
  * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
- * numbers. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering
- * requests and printing each
- * ("request COMMAND FROM UNTIL"), and writing the launches once more for each "w" ("wrote BASE_NS");
+ * numbers. group: a number; NCCL communicator that the process is a rank of. trace_max_s: what the writer
+ * says it allows. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends,
+ * answering requests and printing each
+ * ("request COMMAND FROM UNTIL ARGUMENT"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
  */
@@ -33,7 +34,7 @@
 
 struct options {
 	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
-		answer, hold;
+		answer, hold, group, trace_max_s;
 	const char *reason;
 };
 
@@ -47,7 +48,8 @@ parse(struct options *options, const char *word)
 		{"launches", &options->launches}, {"collectives", &options->collectives},
 		{"age_ms", &options->age_ms}, {"state", &options->state}, {"lost", &options->lost},
 		{"dropped", &options->dropped}, {"bad_timestamp", &options->bad_timestamp},
-		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold}};
+		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold},
+		{"group", &options->group}, {"trace_max_s", &options->trace_max_s}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -89,6 +91,7 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	cs_segment_writer_text(writer, CS_TEXT_NCCL, "2.28.9");
 	cs_segment_writer_environment(writer, "NCCL_ALGO", "Ring");
 	status->mode = CS_MODE_FULL;
+	status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
 	status->state = (uint64_t)options->state;
 	status->depth = CS_DEPTH_DEEP;
 	status->heartbeat_ns = cs_clock_realtime_ns();
@@ -122,6 +125,19 @@ custom_label(struct cs_segment_writer *writer, const struct options *options)
 		.count = MESSAGE_BYTES / 2};
 
 	return cs_segment_writer_label(writer, &label);
+}
+
+static void
+write_group(struct cs_segment_writer *writer, const struct options *options)
+{
+	struct cs_communicator communicator = {.hash = 0x5ce0000000000000ULL + (uint64_t)options->group,
+		.rank = (int32_t)options->rank,
+		.world = (int32_t)options->world,
+		.nodes = 1,
+		.impl = CS_IMPL_NCCL};
+
+	if (options->group)
+		cs_segment_writer_communicator(writer, &communicator);
 }
 
 static uint32_t
@@ -223,10 +239,11 @@ serve(struct cs_segment_writer *writer, const struct options *options)
 		}
 		if (options->answer < 0 || !cs_segment_writer_take_request(writer, &request))
 			continue;
-		printf("request %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", request.command, request.from_ns,
-			request.until_ns);
+		printf("request %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", request.command,
+			request.from_ns, request.until_ns, request.argument);
 		fflush(stdout);
-		cs_segment_writer_answer(writer, &request, (int)options->answer);
+		cs_segment_writer_answer(
+			writer, &request, request.command == CS_COMMAND_CANCEL ? 0 : (int)options->answer);
 	}
 }
 
@@ -263,6 +280,7 @@ main(int argc, char **argv)
 	}
 	base_ns = cs_clock_realtime_ns() - (uint64_t)options.age_ms * CS_NS_PER_MS;
 	write_process(writer, &options);
+	write_group(writer, &options);
 	write_others(writer, &options, base_ns, write_launches(writer, &options, base_ns));
 	printf("ready %s %" PRIu64 "\n", cs_segment_writer_path(writer), base_ns);
 	fflush(stdout);

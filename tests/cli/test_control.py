@@ -7,7 +7,7 @@ import unittest
 
 import cli
 
-TRACE, PAUSE, RESUME = 1, 2, 3
+TRACE, PAUSE, RESUME, CANCEL = 1, 2, 3, 4
 
 
 class Control(cli.Test):
@@ -19,8 +19,8 @@ class Control(cli.Test):
             writer.close()
         requests = {tuple(w.requests) for w in writers}
         self.assertEqual(len(requests), 1, "every process got the same request")
-        ((command, from_ns, until_ns),) = requests.pop()
-        self.assertEqual((command, until_ns - from_ns), (TRACE, 2_000_000_000))
+        ((command, from_ns, until_ns, share),) = requests.pop()
+        self.assertEqual((command, until_ns - from_ns, share), (TRACE, 2_000_000_000, 0))
         self.assertGreater(from_ns, before)
 
     def test_trace_wait(self):
@@ -31,7 +31,8 @@ class Control(cli.Test):
         self.assertGreaterEqual(returned, writer.requests[0][2])
 
     def test_pause_and_resume_one(self):
-        chosen, other = self.write(rank=0, hold=1), self.write(rank=1, hold=1)
+        # Two servers; what is no NCCL communicator has the same hash in both.
+        chosen, other = self.write(rank=0, hold=1, group=1), self.write(rank=1, hold=1, group=2)
         self.run_command("pause", "--pid", chosen.pid)
         self.run_command("resume", "-p", chosen.pid)
         chosen.close()
@@ -47,18 +48,85 @@ class Control(cli.Test):
             writer.close()
             self.assertEqual(writer.requests, [])
 
-    def test_refusal(self):
-        self.write(hold=1, answer=errno.ENOTSUP)
+    def refused(self, error, says, *words, **options):
+        """One of two processes answers with this error: none traces, the other has taken it back."""
+        self.write(hold=1, answer=error, **options)
         good = self.write(rank=1, hold=1)
-        done = self.run_command("trace", "--seconds", "1", "--all", status=2)
-        self.assertIn("refuses", done.stderr)
-        self.assertIn("Tracing 1 process ", done.stderr)
+        done = self.run_command("trace", "--seconds", "1", "--all", *words, status=2)
+        self.assertRegex(done.stderr, says)
+        self.assertIn("Nothing is traced: all 2 processes", done.stderr)
         good.close()
-        self.assertEqual(len(good.requests), 1)
+        self.assertEqual([request[0] for request in good.requests], [TRACE, CANCEL])
+        self.assertEqual(good.requests[0][1:3], good.requests[1][1:3], "the same trace")
+
+    def test_refusal(self):
+        self.refused(errno.ENOTSUP, "Process .* refuses: Operation not supported")
+
+    def test_busy(self):
+        self.refused(errno.EBUSY, "refuses: it is yielded: Another tool", state=4, reason="Another tool has CUPTI")
+
+    def test_too_long(self):
+        self.refused(errno.ERANGE, r"may be traced for 5\.00 s at most \(COLLSCOPE_TRACE_MAX_S\)", trace_max_s=5)
+
+    def test_not_allowed(self):
+        self.refused(errno.EPERM, "COLLSCOPE_TRACE_MAX_S=0")
+
+    def test_dormant(self):
+        """It answers nobody, so it is not asked; the others are traced."""
+        dormant = self.write(hold=1, answer=-1, state=6, group=1, reason="no libcupti.so was found")
+        good = self.write(rank=1, hold=1, group=2)
+        done = self.run_command("trace", "--seconds", "1", "--all", status=2)
+        self.assertIn(f"Process {dormant.pid} is dormant: no libcupti.so was found", done.stderr)
+        self.assertIn("Tracing 1 process ", done.stderr)
+        self.assertIn("is dormant", self.run_command("pause", "--pid", dormant.pid, status=2).stderr)
+        good.close()
+        self.assertEqual([request[0] for request in good.requests], [TRACE])
 
     def test_no_answer(self):
-        writer = self.write(hold=1, answer=-1)
-        self.assertIn(f"Process {writer.pid} has not answered", self.run_command("pause", status=2).stderr)
+        """A stopped process finds the cancellation, not the request, when it goes on; the other one is asked twice, for the
+        second start is later."""
+        silent = self.write(hold=1, answer=-1)
+        good = self.write(rank=1, hold=1)
+        done = self.run_command("trace", "--seconds", "1", "--all", status=2)
+        self.assertIn(f"Process {silent.pid} has not answered", done.stderr)
+        with open(silent.path, "rb") as segment:
+            data = segment.read(8192)
+        section = next(data[i:i + 32] for i in range(240, 752, 32) if data[i] == 1)
+        offset = int.from_bytes(section[8:16], "little")
+        self.assertEqual(int.from_bytes(data[offset + 8:offset + 16], "little"), CANCEL)
+        good.close()
+        self.assertEqual([request[0] for request in good.requests], [TRACE, CANCEL, TRACE, CANCEL])
+
+    def test_pause_holds_for_the_others(self):
+        silent = self.write(hold=1, answer=-1)
+        good = self.write(rank=1, hold=1)
+        done = self.run_command("pause", "--all", status=2)
+        self.assertIn(f"Process {silent.pid} has not answered", done.stderr)
+        self.assertIn("Paused 1 process", done.stderr)
+        good.close()
+        self.assertEqual([request[0] for request in good.requests], [PAUSE])
+
+    def test_budget(self):
+        writer = self.write(hold=1)
+        self.run_command("trace", "--seconds", "1", "--budget", "0.025")
+        writer.close()
+        self.assertEqual(writer.requests[0][3], 25000)
+
+    def test_group(self):
+        """--pid takes the ranks of the same NCCL communicator along, --only does not."""
+        ranks = [self.write(rank=r, hold=1, group=1) for r in range(2)]
+        others = [self.write(rank=0, hold=1, group=2), self.write(rank=1, hold=1)]
+        self.assertIn("Tracing 2 processes", self.run_command("trace", "--seconds", "1", "--pid", ranks[0].pid).stderr)
+        self.run_command("pause", "--pid", ranks[1].pid, "--only")
+        for writer in ranks + others:
+            writer.close()
+        self.assertEqual([[r[0] for r in w.requests] for w in ranks + others], [[TRACE], [TRACE, PAUSE], [], []])
+
+    def test_one_that_is_not_there(self):
+        writer = self.write(hold=1, group=1)
+        self.assertIn("No traced process", self.run_command("pause", "--pid", writer.pid, "--pid", 1, status=1).stderr)
+        writer.close()
+        self.assertEqual(writer.requests, [])
 
     def test_nobody(self):
         self.run_command("pause", "--all", status=1)
@@ -67,7 +135,8 @@ class Control(cli.Test):
 
     def test_usage(self):
         for words in (["trace"], ["trace", "--seconds", "0"], ["trace", "--seconds", "x"], ["trace", "--seconds", "-1"],
-                      ["pause", "--seconds", "1"], ["pause", "--pid", "x"], ["resume", "now"]):
+                      ["pause", "--seconds", "1"], ["pause", "--pid", "x"], ["pause", "--only"],
+                      ["trace", "--seconds", "1", "--budget", "0"], ["trace", "--seconds", "1", "--budget", "1.5"], ["resume", "now"]):
             done = self.run_command(*words, status=2)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Beside another tool that traces: the host program lives, whenever the tool comes and whatever collscope does then."""
 import json
+import os
 import pathlib
 import re
+import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -21,12 +24,12 @@ class Beside(unittest.TestCase):
         self.directory = pathlib.Path(temporary.name) / "run"
         self.directory.mkdir(mode=0o700)
 
-    def start(self, *flags, steps, cupti="13", **env):
+    def start(self, *flags, steps, cupti="13", rank=0, scenario=None, **env):
         variables = {"LD_LIBRARY_PATH": f"{FAKES / 'cuda'}:{FAKES / f'cupti{cupti}'}", "COLLSCOPE_DIR": self.directory,
                      "COLLSCOPE_MODE": "demand", "COLLSCOPE_EXPORTER": "off", "COLLSCOPE_LOG": "info",
                      "CUDA_INJECTION64_PATH": INJECTOR, "CS_TEST_HASTE": HASTE, **env}
-        process = subprocess.Popen([str(FAKES / "scenario_rank"), "--rank", "0", "--steps", str(steps), "--load",
-                                    f"libcupti.so.{cupti}", *flags, str(scenario_path("small"))],
+        process = subprocess.Popen([str(FAKES / "scenario_rank"), "--rank", str(rank), "--steps", str(steps), "--load",
+                                    f"libcupti.so.{cupti}", *flags, str(scenario or scenario_path("small"))],
                                    env=clean_environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -102,6 +105,89 @@ class DemandModeLeavesCupti(Beside):
         sizes = [line["bytes"] for line in lines if line["kind"] == "collective"]
         self.assertGreater(len(sizes), 100)
         self.assertEqual(set(sizes), {43008, 14336})
+
+
+class Requests(Beside):
+    """collscope trace: all of them from the same moment, or none."""
+
+    def ranks(self, count, steps):
+        scenario = self.directory.parent / "ranks.scn"
+        scenario.write_text(scenario_path("small").read_text().replace("ranks 2\n", f"ranks {count}\n"))
+        processes = [self.start(steps=steps, rank=rank, scenario=scenario) for rank in range(count)]
+        wait_for(lambda: len(self.segments()) == count, "segments")
+        return processes
+
+    def asked_from(self):
+        """from_ns of every control block: docs/segment-format.md."""
+        found = set()
+        for path in self.segments():
+            header = path.read_bytes()[:4096]
+            section = next(header[i:i + 32] for i in range(240, 752, 32) if header[i] == 1)
+            with open(path, "rb") as segment:
+                segment.seek(struct.unpack_from("<Q", section, 8)[0] + 16)
+                found.add(struct.unpack("<Q", segment.read(8))[0])
+        return found
+
+    def windows(self):
+        """Traced stretch of each process: pid -> (first start, last end)."""
+        found = {}
+        for line in map(json.loads, self.collscope("dump", "--kind", "window").stdout.splitlines()):
+            first, last = found.get(line["pid"], (line["start_ns"], line["end_ns"]))
+            found[line["pid"]] = (min(first, line["start_ns"]), max(last, line["end_ns"]))
+        return found
+
+    def test_eight_begin_together(self):
+        processes = self.ranks(8, steps=1600)
+        self.assertIn("Tracing 8 processes", self.collscope("trace", "--seconds", "2", "--all", "--wait").stderr)
+        for process in processes:
+            self.end(process)
+        begin_ns, = self.asked_from()
+        windows = self.windows()
+        self.assertEqual(set(windows), {process.pid for process in processes})
+        for pid, (first, _) in windows.items():
+            self.assertGreaterEqual(first, begin_ns, pid)
+        self.assertLess(max(first for first, _ in windows.values()), min(last for _, last in windows.values()))
+
+    def test_one_is_stopped(self):
+        """Neither the others nor, when it goes on, the stopped one trace."""
+        processes = self.ranks(3, steps=2400)
+        os.kill(processes[1].pid, signal.SIGSTOP)
+        try:
+            said = self.collscope("trace", "--seconds", "20", "--all", status=2).stderr
+        finally:
+            os.kill(processes[1].pid, signal.SIGCONT)
+        self.assertIn(f"Process {processes[1].pid} has not answered", said)
+        self.assertIn("Nothing is traced", said)
+        for process in processes:
+            self.end(process)
+        self.assertEqual(self.windows(), {})
+
+    def test_budget(self):
+        """0.09 of step time where tracing is taken to cost 0.45: a fifth of every second."""
+        process = self.start(steps=1600)
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "5", "--budget", "0.09", "--wait")
+        self.end(process)
+        status = self.status()
+        self.assertGreaterEqual(status["windows"]["deep"], 4)
+        self.assertLess(status["trace_ns"]["deep"], 2_500_000_000)
+
+    def test_limit(self):
+        for limit, says in (("2", "2.00 s at most"), ("0", "COLLSCOPE_TRACE_MAX_S=0")):
+            process = self.start(steps=400, COLLSCOPE_TRACE_MAX_S=limit)
+            wait_for(lambda: self.segments() and self.status()["pid"] == process.pid, "segment")
+            self.assertIn(says, self.collscope("trace", "--seconds", "3", "--pid", str(process.pid), status=2).stderr)
+            self.end(process)
+            self.assertEqual(self.windows(), {})
+            self.segments()[0].unlink()
+
+    def test_another_tool_has_cupti(self):
+        process = self.start("--profile", "20:1500", steps=1600, COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="300",
+                             COLLSCOPE_WINDOW_MS="50", COLLSCOPE_BUDGET="1", CS_TEST_HASTE="1")
+        wait_for(lambda: self.segments() and self.status()["state"] == "yielded", "yielded")
+        said = self.collscope("trace", "--seconds", "1", status=2).stderr
+        self.assertIn("refuses: it is yielded: Another tool", said)
+        self.end(process)
 
 
 if __name__ == "__main__":

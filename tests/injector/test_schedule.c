@@ -17,7 +17,8 @@
 static struct cs_schedule
 make(enum cs_mode mode)
 {
-	struct cs_settings settings = {.mode = mode, .period_ms = 10000, .window_ms = 100};
+	struct cs_settings settings = {
+		.mode = mode, .period_ms = 10000, .window_ms = 100, .trace_max_s = 600};
 	struct cs_schedule schedule;
 
 	cs_schedule_init(&schedule, &settings);
@@ -154,19 +155,104 @@ static void
 test_refused(void **state)
 {
 	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
-	const uint64_t longest_ns = CS_REQUEST_LENGTH_MAX_NS;
+	const uint64_t longest_ns = 600000 * MS;
 
 	(void)state;
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE, BASE), EINVAL);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE, BASE), EINVAL);
 	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + 2, BASE + 1, BASE), EINVAL);
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + longest_ns + 1, BASE), ERANGE);
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, UINT64_MAX, BASE), ERANGE);
+	/* Others have begun without it. */
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE - 1, BASE + 1000 * MS, BASE), ETIME);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + longest_ns + 1, BASE), ERANGE);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, UINT64_MAX, BASE), ERANGE);
 	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + CS_REQUEST_AHEAD_MAX_NS + 1,
 				 BASE + CS_REQUEST_AHEAD_MAX_NS + 2, BASE),
 		ERANGE);
 	assert_int_equal(request(&schedule, 99, 0, 0, BASE), EOPNOTSUPP);
 	assert_false(schedule.asked);
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + longest_ns, BASE), 0);
+	schedule.trace_max_ns = 0;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + 1, BASE), EPERM);
+	schedule.trace_max_ns = longest_ns;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + longest_ns, BASE), 0);
+}
+
+/* Only that very trace. */
+static void
+test_cancelled(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_DEMAND);
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_CANCEL, BASE, BASE + 1000 * MS, BASE), 0);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + 1000 * MS, BASE), 0);
+	assert_int_equal(request(&schedule, CS_COMMAND_CANCEL, BASE, BASE + 1001 * MS, BASE), 0);
+	assert_int_equal(look(&schedule, BASE + MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(request(&schedule, CS_COMMAND_CANCEL, BASE, BASE + 1000 * MS, BASE), 0);
+	assert_int_equal(look(&schedule, BASE + MS).depth, CS_DEPTH_OFF);
+}
+
+/* Time that is traced of a request with a share, walking from edge to edge; and when its windows begin. */
+static uint64_t
+traced_ns(double perturbation, uint64_t share_ppm, uint64_t length_ns, uint64_t *windows, uint64_t *grid_ns)
+{
+	struct cs_schedule schedule = make(CS_MODE_DEMAND);
+	struct cs_segment_request request = {.command = CS_COMMAND_TRACE,
+		.from_ns = BASE + 123 * MS,
+		.until_ns = BASE + 123 * MS + length_ns,
+		.argument = share_ppm};
+	uint64_t now_ns = request.from_ns, sum_ns = 0;
+
+	schedule.perturbation = perturbation;
+	assert_int_equal(cs_schedule_request(&schedule, &request, BASE, BASE), 0);
+	*windows = 0;
+	*grid_ns = schedule.asked_period_ns;
+	assert_int_equal(look(&schedule, now_ns).depth, CS_DEPTH_DEEP);
+	while (now_ns < request.until_ns) {
+		struct cs_schedule_plan plan = look(&schedule, now_ns);
+
+		if (plan.depth == CS_DEPTH_DEEP) {
+			sum_ns += plan.until_ns - now_ns;
+			*windows += (now_ns - request.from_ns) % (*grid_ns ? *grid_ns : length_ns) == 0;
+		}
+		now_ns = plan.until_ns;
+	}
+	return sum_ns;
+}
+
+static void
+test_share(void **state)
+{
+	uint64_t windows, grid_ns;
+
+	(void)state;
+	/* No limit, and one that deep tracing keeps to anyway. */
+	assert_int_equal(traced_ns(0.45, 0, 10000 * MS, &windows, &grid_ns), 10000 * MS);
+	assert_int_equal(traced_ns(0.05, 50000, 10000 * MS, &windows, &grid_ns), 10000 * MS);
+	/* 0.09 of the time is a fifth of 0.45. */
+	assert_in_range(traced_ns(0.45, 90000, 10000 * MS, &windows, &grid_ns), 1999 * MS, 2000 * MS);
+	assert_int_equal(windows, 10);
+	/* 1/45 of a second is shorter than a window of 100 ms: each eight seconds 178 ms. */
+	assert_in_range(traced_ns(0.45, 10000, 80000 * MS, &windows, &grid_ns), 1777 * MS, 1778 * MS);
+	assert_int_equal(windows, 10);
+	assert_int_equal(grid_ns, 8000 * MS);
+	/* Never more than the share of the request. */
+	assert_in_range(traced_ns(0.45, 10000, 2000 * MS, &windows, &grid_ns), 44 * MS, 45 * MS);
+	assert_int_equal(windows, 1);
+	/* Where it costs nothing it is no limit. */
+	assert_int_equal(traced_ns(0.00001, 100, 2000 * MS, &windows, &grid_ns), 2000 * MS);
+}
+
+static void
+test_share_in_full_mode(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_FULL);
+	struct cs_segment_request request = {
+		.command = CS_COMMAND_TRACE, .from_ns = BASE, .until_ns = BASE + 9000 * MS, .argument = 1000};
+
+	(void)state;
+	assert_int_equal(cs_schedule_request(&schedule, &request, BASE, BASE), 0);
+	assert_int_equal(look(&schedule, BASE + 999 * MS).depth, CS_DEPTH_DEEP);
+	request.argument = 1000001;
+	assert_int_equal(cs_schedule_request(&schedule, &request, BASE, BASE), EINVAL);
 }
 
 static void
@@ -177,7 +263,7 @@ test_pause(void **state)
 	(void)state;
 	assert_int_equal(request(&schedule, CS_COMMAND_PAUSE, 0, 0, BASE), 0);
 	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_OFF);
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + MS, BASE), EBUSY);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + MS, BASE), EBUSY);
 	assert_int_equal(request(&schedule, CS_COMMAND_RESUME, 0, 0, BASE), 0);
 	assert_int_equal(look(&schedule, BASE).depth, CS_DEPTH_DEEP);
 }
@@ -190,7 +276,7 @@ test_clock_set_back(void **state)
 	struct cs_schedule_plan plan;
 
 	(void)state;
-	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, 0, BASE + 2000 * MS, BASE), 0);
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + 2000 * MS, BASE), 0);
 	cs_schedule_look(&schedule, BASE + 1000 * MS - 3600000 * MS, BASE + 2001 * MS, &plan);
 	assert_int_equal(plan.depth, CS_DEPTH_OFF);
 	assert_false(schedule.asked);
@@ -207,6 +293,9 @@ main(void)
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_asked),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_share_in_full_mode),
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_clock_set_back),
 	};

@@ -91,6 +91,8 @@ static const struct row cs_status_rows[] = {
 	F(delivered_until_ns),
 	F(last_record_end_ns),
 	F(step_ratio_ppm),
+	F(trace_max_ns),
+	F(subscribed),
 	F(reserved_gauges),
 	F(cpu_ns),
 	F(trace_ns),
@@ -246,6 +248,7 @@ static const struct row cs_command_rows[] = {
 	V(CS_COMMAND_TRACE),
 	V(CS_COMMAND_PAUSE),
 	V(CS_COMMAND_RESUME),
+	V(CS_COMMAND_CANCEL),
 #undef V
 };
 _Static_assert(sizeof(cs_command_rows) / sizeof(cs_command_rows[0]) == CS_COMMAND_COUNT - 0, "every value is listed");
