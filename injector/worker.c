@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "coexist.h"
 #include "identity.h"
+#include "nccl/version.h"
 #include "thread.h"
 #include "tracing.h"
 #include "worker_private.h"
@@ -86,6 +87,7 @@ turn(struct cs_worker *w)
 	w->now_ns = cs_clock_realtime_ns();
 	w->monotonic_ns = cs_clock_monotonic_ns();
 	cs_worker_name_devices(w);
+	cs_nccl_version_watch();
 	cs_worker_answer_requests(w);
 	follow_schedule(w, &plan);
 	if (leave_when_asked(w))

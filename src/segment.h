@@ -39,7 +39,7 @@
 #define CS_SEGMENT_MAGIC                                                                                     \
 	"collscope\r\n\032\nsg" /* 16 bytes with the terminating NUL; catches text-mode copies */
 #define CS_SEGMENT_MAJOR        1
-#define CS_SEGMENT_MINOR        2
+#define CS_SEGMENT_MINOR        1
 #define CS_SEGMENT_ENDIAN       0x01020304U
 #define CS_SEGMENT_PAGE_BYTES   4096U
 #define CS_SEGMENT_SECTIONS_MAX 16U
@@ -148,9 +148,6 @@ enum cs_unlabelled_reason {
 	CS_UNLABELLED_CHECK_FAILED = 2, /* a parameter failed its sanity check */
 	CS_UNLABELLED_LEDGER_FULL = 3,
 	CS_UNLABELLED_NO_LAUNCH = 4, /* eager, launched while no callback was on */
-	/* Since 1.2. */
-	CS_UNLABELLED_ANNOUNCE_FULL = 5, /* what NCCL told of the launch had no room */
-	CS_UNLABELLED_CHILD_FULL = 6,    /* a node of a child graph found no room when it moved */
 	CS_UNLABELLED_REASON_COUNT
 };
 

@@ -126,14 +126,6 @@ refuse(struct cs_segment_writer *writer, struct cs_table_head *head)
 	atomic_fetch_add_explicit(&writer->status->lost[CS_LOSS_TABLE_FULL], 1, memory_order_relaxed);
 }
 
-/* The table may have room; whoever holds the lock does not run. */
-static void
-put_off(struct cs_segment_writer *writer, bool *again)
-{
-	atomic_fetch_add_explicit(&writer->status->lost[CS_LOSS_TABLE_BUSY], 1, memory_order_relaxed);
-	*again = true;
-}
-
 /* Makes entry number *count visible to readers; pairs with the acquire load of a table's count. */
 static void
 publish_entry(_Atomic uint32_t *count, struct cs_table_head *head)
@@ -193,14 +185,13 @@ insert_name(struct cs_segment_writer *writer, const struct key *key, uint64_t ha
 }
 
 uint32_t
-cs_segment_writer_name_or_again(struct cs_segment_writer *writer, const char *name, bool *again)
+cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
 {
 	struct key key = {.writer = writer, .bytes = name};
 	uint32_t free_slot = 0;
 	uint64_t hash;
 	uint32_t id;
 
-	*again = false;
 	if (!cs_segment_writer_usable(writer) || !name || !name[0])
 		return 0;
 	key.length = cut_length(name, CS_NAME_BYTES_MAX);
@@ -209,7 +200,7 @@ cs_segment_writer_name_or_again(struct cs_segment_writer *writer, const char *na
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		put_off(writer, again);
+		refuse(writer, writer->name_head);
 		return 0;
 	}
 	id = index_find(writer->name_index, CS_NAME_INDEX_SLOTS, hash, &key, name_equal, &free_slot);
@@ -217,14 +208,6 @@ cs_segment_writer_name_or_again(struct cs_segment_writer *writer, const char *na
 		id = insert_name(writer, &key, hash, free_slot);
 	unlock(writer);
 	return id;
-}
-
-uint32_t
-cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
-{
-	bool again;
-
-	return cs_segment_writer_name_or_again(writer, name, &again);
 }
 
 /* -- labels ---------------------------------------------------------------------------------------------- */
@@ -251,14 +234,13 @@ insert_label(struct cs_segment_writer *writer, const struct key *key, uint64_t h
 }
 
 uint32_t
-cs_segment_writer_label_or_again(struct cs_segment_writer *writer, const struct cs_label *label, bool *again)
+cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label)
 {
 	struct key key = {.writer = writer, .bytes = label, .length = sizeof(*label)};
 	uint32_t free_slot = 0;
 	uint64_t hash;
 	uint32_t id;
 
-	*again = false;
 	if (!cs_segment_writer_usable(writer))
 		return 0;
 	hash = hash_bytes(label, sizeof(*label));
@@ -266,7 +248,7 @@ cs_segment_writer_label_or_again(struct cs_segment_writer *writer, const struct 
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		put_off(writer, again);
+		refuse(writer, writer->label_head);
 		return 0;
 	}
 	id = index_find(writer->label_index, CS_LABEL_INDEX_SLOTS, hash, &key, label_equal, &free_slot);
@@ -274,14 +256,6 @@ cs_segment_writer_label_or_again(struct cs_segment_writer *writer, const struct 
 		id = insert_label(writer, &key, hash, free_slot);
 	unlock(writer);
 	return id;
-}
-
-uint32_t
-cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label)
-{
-	bool again;
-
-	return cs_segment_writer_label_or_again(writer, label, &again);
 }
 
 const struct cs_label *
@@ -326,7 +300,6 @@ cs_segment_writer_communicator(struct cs_segment_writer *writer, const struct cs
 	struct cs_communicator_identity identity = {.hash = communicator->hash, .rank = communicator->rank};
 	struct key key = {.writer = writer, .bytes = &identity, .length = sizeof(identity)};
 	uint32_t free_slot = 0;
-	bool again;
 	uint64_t hash;
 	uint32_t id;
 
@@ -338,7 +311,7 @@ cs_segment_writer_communicator(struct cs_segment_writer *writer, const struct cs
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		put_off(writer, &again);
+		refuse(writer, writer->communicator_head);
 		return 0;
 	}
 	id = index_find(

@@ -59,7 +59,6 @@ static const struct callback callbacks[] = {
 	DRIVER(cuGraphExecKernelNodeSetParams, 0, false),
 	DRIVER(cuGraphExecKernelNodeSetParams_v2, 0, false),
 	DRIVER(cuGraphExecNodeSetParams, 0, false),
-	DRIVER(cuGraphExecChildGraphNodeSetParams, 0, false),
 	DRIVER(cuGraphExecUpdate, 0, false),
 	DRIVER(cuGraphExecUpdate_v2, 0, false),
 };
@@ -186,7 +185,7 @@ cs_labels_retire(struct cs_labels *labels, uint64_t id)
 
 	if (!cs_ledger_find(labels->ledger, id, &filed))
 		return;
-	if ((uint32_t)id < CS_NODE_CROWDED)
+	if ((uint32_t)id != CS_NODE_DOUBT)
 		atomic_fetch_sub_explicit(&labels->status->nodes_labelled, 1, memory_order_relaxed);
 	place = atomic_fetch_add_explicit(&labels->retired_count, 1, memory_order_relaxed) % CS_RETIRED_NODES;
 	oldest = atomic_exchange_explicit(&labels->retired[place], id, memory_order_relaxed);

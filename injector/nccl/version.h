@@ -11,4 +11,12 @@
  */
 void cs_nccl_version_find(const void *address);
 
+/*
+ * The same where no plugin is called (COLLSCOPE_NCCL=0, another plugin, NCCL before 2.23): looks for a
+ * library named libnccl.so among those loaded since the last call. Sizes read from launch parameters need the
+ * version, since the layout of NCCL's arguments follows it; launches before it is known stay without. From
+ * the worker's thread only: it takes the loader's lock.
+ */
+void cs_nccl_version_watch(void);
+
 #endif

@@ -4,8 +4,7 @@
  * step is which.
  *
  * Thread context: any application thread; host-safe. All bounded: nesting per thread, open start/end ranges,
- * registered strings. A range whose name is wanted and that has no room is lost, which the segment counts
- * (LOSS MARKS_FULL); a registered string without room counts once.
+ * registered strings; what has no room is not kept.
  */
 #ifndef CS_NVTX_MARKS_H
 #define CS_NVTX_MARKS_H

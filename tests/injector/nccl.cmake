@@ -19,3 +19,11 @@ cs_unit_test(test_chained SOURCES test_chained.c ${CS_NCCL_TEST_SOURCES} LIBS cs
 target_include_directories(test_chained PRIVATE ${CS_INJECTOR_DIR})
 target_compile_definitions(test_chained PRIVATE CS_CHAINED_TOOLS="$<TARGET_FILE:chained_tools>")
 add_dependencies(test_chained chained_tools)
+
+add_library(nccl_library MODULE nccl_library.c)
+set_target_properties(nccl_library PROPERTIES PREFIX "" OUTPUT_NAME libnccl SUFFIX .so.2)
+cs_target(nccl_library)
+cs_unit_test(test_nccl_version SOURCES test_nccl_version.c ${CS_NCCL_TEST_SOURCES} LIBS cs_reader cs::cuda_headers ${CMAKE_DL_LIBS})
+target_include_directories(test_nccl_version PRIVATE ${CS_INJECTOR_DIR})
+target_compile_definitions(test_nccl_version PRIVATE CS_NCCL_LIBRARY="$<TARGET_FILE:nccl_library>")
+add_dependencies(test_nccl_version nccl_library)
