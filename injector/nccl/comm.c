@@ -26,7 +26,8 @@ comm_fill(struct cs_nccl_comm *comm, uint64_t hash, int rank, int world, int nod
 	comm->rank = rank;
 	comm->world = world;
 	comm->nodes = nodes;
-	comm->chained = NULL;
+	comm->chain.open = false;
+	comm->chain.context = NULL;
 	memset(comm->name, 0, sizeof(comm->name));
 	if (name != NULL)
 		strncpy(comm->name, name, sizeof(comm->name) - 1);

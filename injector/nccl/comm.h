@@ -11,9 +11,19 @@
 #include "segment.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CS_NCCL_COMMS CS_COMMUNICATORS_MAX
+
+/* What chain.h knows of it. */
+struct cs_nccl_comm_chain {
+	bool open;      /* the other plugin's init succeeded: events go to it */
+	void *context;  /* which that gave, perhaps NULL */
+	int *nccl_mask; /* NCCL's own, for as long as this communicator lives */
+	int our_mask;
+	_Atomic int their_mask; /* as last written to *nccl_mask */
+};
 
 struct cs_nccl_comm {
 	_Atomic uint32_t state; /* 0 free, 1 being filled, 2 in use */
@@ -24,7 +34,7 @@ struct cs_nccl_comm {
 	char name[64];
 	_Atomic uint32_t comm_id; /* in the segment, 0 not yet */
 	_Atomic uint32_t p2p_calls;
-	void *chained; /* context of the plugin that calls are forwarded to */
+	struct cs_nccl_comm_chain chain;
 };
 
 /* The communicator of this hash and rank; made when new. name NULL = "". NULL: the pool is full. world

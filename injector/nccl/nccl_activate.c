@@ -5,8 +5,10 @@
 #include "log.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* NCCL 2.26 and later cut a longer path (src/plugin/plugin_open.cc). */
 #define CS_NCCL_PATH_MAX 254
@@ -27,23 +29,26 @@ point_nccl_to(const char *library_path)
 void
 cs_nccl_activate(const struct cs_settings *settings, const char *library_path)
 {
-	const char *chosen = getenv("NCCL_PROFILER_PLUGIN");
+	bool chain = settings->nccl_chain || settings->nccl_plugin[0] != '\0';
+	const char *chosen =
+		settings->nccl_plugin[0] != '\0' ? settings->nccl_plugin : getenv("NCCL_PROFILER_PLUGIN");
 	int saved = errno;
 
 	if (!settings->nccl)
 		return;
-	if (settings->nccl_plugin[0] != '\0')
-		chosen = settings->nccl_plugin;
-	if (chosen == NULL || chosen[0] == '\0' || strcmp(chosen, library_path) == 0) {
-		point_nccl_to(library_path);
-	} else if (settings->nccl_chain || settings->nccl_plugin[0] != '\0') {
-		cs_nccl_chain_load(chosen);
-		point_nccl_to(library_path);
-	} else {
+	if (chosen == NULL)
+		chosen = "";
+	if (chosen[0] != '\0' && !chain && strcmp(chosen, library_path) != 0) {
 		cs_log_info("NCCL_PROFILER_PLUGIN is set to %s and stays so; sizes of NCCL collectives come "
 			    "from NVTX alone. "
 			    "COLLSCOPE_NCCL_CHAIN=1 serves both",
 			chosen);
+		goto restore;
 	}
+	/* "none" is NCCL's word for no plugin. */
+	if (chain && strcmp(chosen, library_path) != 0 && strcasecmp(chosen, "none") != 0)
+		cs_nccl_chain_load(chosen);
+	point_nccl_to(library_path);
+restore:
 	errno = saved;
 }

@@ -12,6 +12,7 @@
 #include "collective.h"
 #include "comm.h"
 #include "facts.h"
+#include "handle.h"
 #include "injector.h"
 #include "profiler_abi.h"
 #include "version.h"
@@ -22,23 +23,6 @@
 
 #define CS_PLUGIN_NAME "collscope"
 #define CS_EXPORT      __attribute__((visibility("default")))
-
-/* Handles carry no state but which event they stand for: a replayed graph passes capture-time handles for
- * ever. */
-static const char handle_group_api, handle_group, handle_other;
-
-static void *
-handle_of(const char *event)
-{
-	/* NCCL hands it back and never writes through it. */
-	return (void *)(uintptr_t)event;
-}
-
-static bool
-handle_is_ours(const void *handle)
-{
-	return handle == &handle_group_api || handle == &handle_group || handle == &handle_other;
-}
 
 /* -- what the events say
  * ------------------------------------------------------------------------------------------ */
@@ -166,37 +150,38 @@ announce_late_v4(struct cs_nccl_comm *comm, const struct cs_nccl_coll_v4 *coll)
 /* -- events
  * ------------------------------------------------------------------------------------------------------- */
 
-static const char *
+static enum cs_nccl_mark
 take_event(struct cs_nccl_comm *comm, const struct cs_nccl_event *event)
 {
 	switch (event->type) {
 	case CS_NCCL_EVENT_GROUP_API:
 		cs_announce_begin();
-		return &handle_group_api;
+		return CS_NCCL_MARK_GROUP_API;
 	case CS_NCCL_EVENT_COLL_API:
 		announce_coll_api(comm, &event->u.coll_api);
-		return &handle_other;
+		break;
 	case CS_NCCL_EVENT_P2P_API:
 		announce_p2p_api(comm, &event->u.p2p_api);
-		return &handle_other;
+		break;
 	case CS_NCCL_EVENT_KERNEL_LAUNCH:
 		cs_announce_launch(comm != NULL ? cs_nccl_comm_id(comm) : 0);
-		return &handle_other;
+		break;
 	case CS_NCCL_EVENT_GROUP:
-		return &handle_group;
+		return CS_NCCL_MARK_GROUP;
 	case CS_NCCL_EVENT_COLL:
 		announce_late_v4(comm, &event->u.coll);
-		return &handle_other;
+		break;
 	default:
-		return &handle_other;
+		break;
 	}
+	return CS_NCCL_MARK_OTHER;
 }
 
-static const char *
+static enum cs_nccl_mark
 take_event_legacy(unsigned int version, struct cs_nccl_comm *comm, const struct cs_nccl_event_legacy *event)
 {
 	if (event->type == CS_NCCL_EVENT_GROUP)
-		return &handle_group;
+		return CS_NCCL_MARK_GROUP;
 	if (event->type == CS_NCCL_EVENT_COLL) {
 		if (version == 1)
 			announce_late_v1(event);
@@ -205,16 +190,7 @@ take_event_legacy(unsigned int version, struct cs_nccl_comm *comm, const struct 
 		else
 			announce_late_v4(comm, &event->u.coll_v4);
 	}
-	return &handle_other;
-}
-
-static void
-stop_ours(const void *handle)
-{
-	if (handle == &handle_group_api)
-		cs_announce_end();
-	else if (handle == &handle_group)
-		cs_announce_late_end();
+	return CS_NCCL_MARK_OTHER;
 }
 
 /* Off (no segment: dormant, or a forked child) is decided per event; begin and end stay paired since both are
@@ -222,62 +198,44 @@ stop_ours(const void *handle)
 static void
 start_event(unsigned int version, struct cs_nccl_comm *comm, void **handle, void *event)
 {
-	bool modern = version >= 5;
-	/* The functions after init have one type in all versions. */
-	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
-	void **parent = modern ? &((struct cs_nccl_event *)event)->parent
-			       : &((struct cs_nccl_event_legacy *)event)->parent;
-	const char *ours = modern ? take_event(comm, event) : take_event_legacy(version, comm, event);
-	void *theirs = NULL;
+	enum cs_nccl_mark mark =
+		version >= 5 ? take_event(comm, event) : take_event_legacy(version, comm, event);
 
-	*handle = handle_of(ours);
-	if (chained == NULL || comm == NULL || comm->chained == NULL)
-		return;
-	if (handle_is_ours(*parent))
-		*parent = NULL;
-	chained->start_event(comm->chained, &theirs, event);
-	if (theirs != NULL) {
-		cs_nccl_chain_remember(theirs, ours);
-		*handle = theirs;
-	}
+	*handle = cs_nccl_handle(mark, NULL);
+	if (comm != NULL && comm->chain.open)
+		cs_nccl_chain_start(version, comm, mark, event, handle);
 }
 
 static void
 stop_event(unsigned int version, void *handle)
 {
-	const struct cs_nccl_profiler_v5 *chained;
+	enum cs_nccl_mark mark = cs_nccl_handle_mark(handle);
+	void *theirs = cs_nccl_handle_theirs(handle);
 
-	if (handle == NULL || handle_is_ours(handle)) {
-		stop_ours(handle);
-		return;
-	}
-	chained = cs_nccl_chain_table(version);
-	stop_ours(cs_nccl_chain_recall(handle));
-	if (chained != NULL)
-		chained->stop_event(handle);
+	if (mark == CS_NCCL_MARK_GROUP_API)
+		cs_announce_end();
+	else if (mark == CS_NCCL_MARK_GROUP)
+		cs_announce_late_end();
+	if (theirs != NULL)
+		cs_nccl_chain_stop(version, theirs);
 }
 
 static void
 record_event_state(unsigned int version, void *handle, int state, void *arguments)
 {
-	const struct cs_nccl_profiler_v5 *chained;
+	void *theirs = cs_nccl_handle_theirs(handle);
 
-	if (handle == NULL || handle_is_ours(handle))
-		return;
-	chained = cs_nccl_chain_table(version);
-	if (chained != NULL)
-		chained->record_event_state(handle, state, arguments);
+	if (theirs != NULL)
+		cs_nccl_chain_state(version, theirs, state, arguments);
 }
 
 static void
 finalize(unsigned int version, struct cs_nccl_comm *comm)
 {
-	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
-
 	if (comm == NULL)
 		return;
-	if (comm->chained != NULL && chained != NULL)
-		chained->finalize(comm->chained);
+	if (comm->chain.open)
+		cs_nccl_chain_finalize(version, comm);
 	cs_nccl_comm_close(comm);
 }
 
@@ -295,57 +253,19 @@ anonymous_comm(void)
 	return cs_nccl_comm_open(0, -2 - atomic_fetch_add(&next, 1), CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, NULL);
 }
 
-static int
-init_v1(unsigned int version, void **context, int *mask)
+static void
+init(unsigned int version, void **context, int *mask, const struct cs_nccl_init *arguments)
 {
-	const struct cs_nccl_profiler_v1 *chained = cs_nccl_chain_table(version);
-	struct cs_nccl_comm *comm = anonymous_comm();
-	void *theirs = NULL;
+	int our_mask = version >= 5 ? (int)CS_NCCL_MASK_MODERN : (int)CS_NCCL_MASK_LEGACY;
+	struct cs_nccl_comm *comm = version >= 4
+					    ? cs_nccl_comm_open(arguments->hash, arguments->rank,
+						      arguments->ranks, arguments->nodes, arguments->name)
+					    : anonymous_comm();
 
-	*mask = 0;
-	if (chained != NULL && comm != NULL && chained->init(&theirs, mask) == CS_NCCL_SUCCESS)
-		comm->chained = theirs;
-	*mask |= (int)CS_NCCL_MASK_LEGACY;
-	*context = comm;
-	return CS_NCCL_SUCCESS;
-}
-
-static int
-init_v4(unsigned int version, void **context, int *mask, const char *name, uint64_t hash, int nodes,
-	int ranks, int rank, cs_nccl_logger logger)
-{
-	const struct cs_nccl_profiler_v4 *chained = cs_nccl_chain_table(version);
-	struct cs_nccl_comm *comm = cs_nccl_comm_open(hash, rank, ranks, nodes, name);
-	void *theirs = NULL;
-
-	*mask = 0;
-	if (chained != NULL && comm != NULL &&
-		chained->init(&theirs, mask, name, hash, nodes, ranks, rank, logger) == CS_NCCL_SUCCESS)
-		comm->chained = theirs;
-	*mask |= (int)CS_NCCL_MASK_LEGACY;
-	if (comm != NULL)
+	cs_nccl_chain_init(version, comm, arguments, our_mask, mask);
+	if (comm != NULL && version >= 4)
 		cs_nccl_comm_id(comm);
 	*context = comm;
-	return CS_NCCL_SUCCESS;
-}
-
-static int
-init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const char *name, int nodes,
-	int ranks, int rank, cs_nccl_logger logger)
-{
-	const struct cs_nccl_profiler_v5 *chained = cs_nccl_chain_table(version);
-	struct cs_nccl_comm *comm = cs_nccl_comm_open(hash, rank, ranks, nodes, name);
-	void *theirs = NULL;
-
-	*mask = 0;
-	if (chained != NULL && comm != NULL &&
-		chained->init(&theirs, hash, mask, name, nodes, ranks, rank, logger) == CS_NCCL_SUCCESS)
-		comm->chained = theirs;
-	*mask |= (int)CS_NCCL_MASK_MODERN;
-	if (comm != NULL)
-		cs_nccl_comm_id(comm);
-	*context = comm;
-	return CS_NCCL_SUCCESS;
 }
 
 /* -- the tables
@@ -369,37 +289,47 @@ init_v5(unsigned int version, void **context, uint64_t hash, int *mask, const ch
 	}                                                                                                    \
 	static int record_v##version(void *handle, int state, void *arguments)                               \
 	{                                                                                                    \
+		int saved = errno;                                                                           \
 		record_event_state(version, handle, state, arguments);                                       \
+		errno = saved;                                                                               \
 		return CS_NCCL_SUCCESS;                                                                      \
 	}                                                                                                    \
 	static int finalize_v##version(void *context)                                                        \
 	{                                                                                                    \
+		int saved = errno;                                                                           \
 		finalize(version, context);                                                                  \
+		errno = saved;                                                                               \
 		return CS_NCCL_SUCCESS;                                                                      \
 	}
 
+#define CS_PLUGIN_INIT(version, ...)                                                                         \
+	int saved = errno;                                                                                   \
+	cs_nccl_version_find(__builtin_return_address(0));                                                   \
+	init(version, context, mask, &(const struct cs_nccl_init){__VA_ARGS__});                             \
+	errno = saved;                                                                                       \
+	return CS_NCCL_SUCCESS
+
+#define CS_PLUGIN_TABLE(type, version)                                                                       \
+	CS_EXPORT const struct type ncclProfiler_v##version;                                                 \
+	const struct type ncclProfiler_v##version = {CS_PLUGIN_NAME, init_v##version, start_v##version,      \
+		stop_v##version, record_v##version, finalize_v##version};
+
 #define CS_PLUGIN_V1(version)                                                                                \
 	CS_PLUGIN_FUNCTIONS(version)                                                                         \
-	static int init_call_v##version(void **context, int *mask)                                           \
+	static int init_v##version(void **context, int *mask)                                                \
 	{                                                                                                    \
-		cs_nccl_version_find(__builtin_return_address(0));                                           \
-		return init_v1(version, context, mask);                                                      \
+		CS_PLUGIN_INIT(version, .name = NULL);                                                       \
 	}                                                                                                    \
-	CS_EXPORT const struct cs_nccl_profiler_v1 ncclProfiler_v##version;                                  \
-	const struct cs_nccl_profiler_v1 ncclProfiler_v##version = {CS_PLUGIN_NAME, init_call_v##version,    \
-		start_v##version, stop_v##version, record_v##version, finalize_v##version};
+	CS_PLUGIN_TABLE(cs_nccl_profiler_v1, version)
 
 #define CS_PLUGIN_V5(version)                                                                                \
 	CS_PLUGIN_FUNCTIONS(version)                                                                         \
-	static int init_call_v##version(void **context, uint64_t hash, int *mask, const char *name,          \
-		int nodes, int ranks, int rank, cs_nccl_logger logger)                                       \
+	static int init_v##version(void **context, uint64_t hash, int *mask, const char *name, int nodes,    \
+		int ranks, int rank, cs_nccl_logger logger)                                                  \
 	{                                                                                                    \
-		cs_nccl_version_find(__builtin_return_address(0));                                           \
-		return init_v5(version, context, hash, mask, name, nodes, ranks, rank, logger);              \
+		CS_PLUGIN_INIT(version, name, hash, nodes, ranks, rank, logger);                             \
 	}                                                                                                    \
-	CS_EXPORT const struct cs_nccl_profiler_v5 ncclProfiler_v##version;                                  \
-	const struct cs_nccl_profiler_v5 ncclProfiler_v##version = {CS_PLUGIN_NAME, init_call_v##version,    \
-		start_v##version, stop_v##version, record_v##version, finalize_v##version};
+	CS_PLUGIN_TABLE(cs_nccl_profiler_v5, version)
 
 CS_PLUGIN_V1(1)
 CS_PLUGIN_V1(2)
@@ -408,16 +338,13 @@ CS_PLUGIN_V1(3)
 CS_PLUGIN_FUNCTIONS(4)
 
 static int
-init_call_v4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,
+init_v4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,
 	cs_nccl_logger logger)
 {
-	cs_nccl_version_find(__builtin_return_address(0));
-	return init_v4(4, context, mask, name, hash, nodes, ranks, rank, logger);
+	CS_PLUGIN_INIT(4, name, hash, nodes, ranks, rank, logger);
 }
 
-CS_EXPORT const struct cs_nccl_profiler_v4 ncclProfiler_v4;
-const struct cs_nccl_profiler_v4 ncclProfiler_v4 = {
-	CS_PLUGIN_NAME, init_call_v4, start_v4, stop_v4, record_v4, finalize_v4};
+CS_PLUGIN_TABLE(cs_nccl_profiler_v4, 4)
 
 CS_PLUGIN_V5(5)
 CS_PLUGIN_V5(6)

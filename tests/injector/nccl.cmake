@@ -27,3 +27,17 @@ cs_unit_test(test_nccl_version SOURCES test_nccl_version.c ${CS_NCCL_TEST_SOURCE
 target_include_directories(test_nccl_version PRIVATE ${CS_INJECTOR_DIR})
 target_compile_definitions(test_nccl_version PRIVATE CS_NCCL_LIBRARY="$<TARGET_FILE:nccl_library>")
 add_dependencies(test_nccl_version nccl_library)
+
+# Profiler plugins of every interface version, one by one, and one that has two.
+foreach(versions 1 2 3 4 5 6 7 24)
+    add_library(chained_plugin_${versions} MODULE chained_plugin.c)
+    target_include_directories(chained_plugin_${versions} PRIVATE ${CS_INJECTOR_DIR})
+    string(REGEX REPLACE "([0-9])" "CHAINED_V\\1;" definitions ${versions})
+    target_compile_definitions(chained_plugin_${versions} PRIVATE ${definitions})
+    cs_target(chained_plugin_${versions})
+    list(APPEND CS_CHAINED_PLUGINS chained_plugin_${versions})
+endforeach()
+cs_unit_test(test_nccl_chain SOURCES test_nccl_chain.c ${CS_NCCL_TEST_SOURCES} LIBS cs_reader cs::cuda_headers ${CMAKE_DL_LIBS})
+target_include_directories(test_nccl_chain PRIVATE ${CS_INJECTOR_DIR})
+target_compile_definitions(test_nccl_chain PRIVATE CS_CHAINED_PLUGINS="$<TARGET_FILE_DIR:chained_plugin_5>")
+add_dependencies(test_nccl_chain ${CS_CHAINED_PLUGINS})

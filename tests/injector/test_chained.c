@@ -55,8 +55,8 @@ a_chosen_plugin_stays_unless_asked(void **state)
 	settings.nccl_chain = true;
 	cs_nccl_activate(&settings, "/lib/libcollscope.so");
 	assert_string_equal(getenv("NCCL_PROFILER_PLUGIN"), "/lib/libcollscope.so");
-	assert_non_null(cs_nccl_chain_table(5));
-	assert_null(cs_nccl_chain_table(4));
+	assert_int_equal(cs_nccl_chain_version(5), 5);
+	assert_int_equal(cs_nccl_chain_version(4), 0);
 }
 
 static void *
@@ -69,7 +69,6 @@ start(void *context, uint64_t type, void *parent)
 		event.u.coll_api = (struct cs_nccl_coll_api){
 			.func = "AllReduce", .count = 10, .datatype = "ncclFloat32"};
 	assert_int_equal(ncclProfiler_v5.start_event(context, &handle, &event), 0);
-	assert_non_null(handle);
 	return handle;
 }
 
@@ -89,12 +88,11 @@ every_nccl_event_is_forwarded(void **state)
 	ncclProfiler_v5.record_event_state(group, 23, NULL);
 	api = start(context, CS_NCCL_EVENT_COLL_API, group);
 	ncclProfiler_v5.stop_event(api);
-	/* The other plugin gave no handle for this one; NCCL must still get one, and the other no foreign
-	 * one. */
+	/* The other plugin gave no handle for this one, and we need none. */
 	launch = start(context, CS_NCCL_EVENT_KERNEL_LAUNCH, group);
+	assert_null(launch);
 	assert_true(cs_announce_take(&label, &sequence));
 	assert_int_equal(label.bytes, 40);
-	ncclProfiler_v5.stop_event(launch);
 	start(context, CS_NCCL_EVENT_COLL, launch);
 	ncclProfiler_v5.stop_event(group);
 	assert_false(cs_announce_take(&label, &sequence));
@@ -109,17 +107,42 @@ every_nccl_event_is_forwarded(void **state)
 	assert_int_equal(counts->wrong_parents + counts->wrong_contexts + counts->foreign_handles, 0);
 }
 
+/* NCCL 2.29 to 2.31 with NCCL's Inspector, which has version 5 alone. */
 static void
-another_interface_version_is_not_forwarded(void **state)
+an_older_interface_is_spoken_to(void **state)
 {
-	unsigned long before = counts->inits;
-	void *context = NULL;
+	struct chained_counts before = *counts;
+	struct cs_nccl_event event = {.type = CS_NCCL_EVENT_GROUP_API};
+	void *context = NULL, *handle = NULL;
 	int mask = 0;
 
 	(void)state;
 	assert_int_equal(ncclProfiler_v6.init(&context, 0x98, &mask, NULL, 1, 2, 0, NULL), 0);
-	assert_int_equal(counts->inits, before);
-	assert_int_equal(mask & 1 << 4, 0);
+	assert_int_equal(mask & 1 << 4, 1 << 4);
+	assert_int_equal(ncclProfiler_v6.start_event(context, &handle, &event), 0);
+	assert_int_equal(ncclProfiler_v6.stop_event(handle), 0);
+	assert_int_equal(ncclProfiler_v6.finalize(context), 0);
+	assert_int_equal(counts->inits, before.inits + 1);
+	assert_int_equal(counts->starts, before.starts + 1);
+	assert_int_equal(counts->stops, before.stops + 1);
+	assert_int_equal(counts->finalizes, before.finalizes + 1);
+	assert_int_equal(counts->wrong_contexts + counts->foreign_handles, 0);
+}
+
+/* NCCL's word for no plugin, and a variable that is not set where there is no default plugin. */
+static void
+nothing_to_forward_to_is_no_warning(void **state)
+{
+	struct cs_settings settings = {.nccl = true, .nccl_chain = true};
+
+	(void)state;
+	setenv("NCCL_PROFILER_PLUGIN", "none", 1);
+	cs_nccl_activate(&settings, "/lib/libcollscope.so");
+	assert_string_equal(getenv("NCCL_PROFILER_PLUGIN"), "/lib/libcollscope.so");
+	unsetenv("NCCL_PROFILER_PLUGIN");
+	cs_nccl_activate(&settings, "/lib/libcollscope.so");
+	assert_string_equal(getenv("NCCL_PROFILER_PLUGIN"), "/lib/libcollscope.so");
+	assert_int_equal(cs_nccl_chain_version(7), 0);
 }
 
 /* -- NVTX: a module with tables as NVTX's own
@@ -207,7 +230,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_chosen_plugin_stays_unless_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_nccl_event_is_forwarded, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_interface_version_is_not_forwarded, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_older_interface_is_spoken_to, setup, teardown),
+		cmocka_unit_test(nothing_to_forward_to_is_no_warning),
 		cmocka_unit_test_setup_teardown(every_nvtx_range_is_forwarded, setup, teardown),
 		cmocka_unit_test(a_missing_tool_is_no_harm),
 	};
