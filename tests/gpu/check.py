@@ -220,7 +220,8 @@ def torch_sessions(tools):
     alone = run(gpu.environment(tools, None, ""))
     print(f"     torch.profiler alone: {alone['gpu_events']}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        beside = run(gpu.environment(tools, "sample", directory, COLLSCOPE_PERIOD_MS=2000, COLLSCOPE_BUDGET=1), str(tools.command))
+        beside = run(gpu.environment(tools, "sample", directory, COLLSCOPE_PERIOD_MS=2000, COLLSCOPE_BUDGET=1, CS_TEST_HASTE=10),
+                     str(tools.command))
     check("torch.profiler beside sampling: as many GPU events in ten sessions", beside["gpu_events"] == alone["gpu_events"],
           f"{beside['gpu_events']}, alone {alone['gpu_events']}")
     check("torch.profiler beside sampling: collscope samples again", beside["deep_windows_after"] > 0,

@@ -59,6 +59,22 @@ decode_normalise(const __nv_bfloat16 *y, __nv_bfloat16 *x)
 		x[i] = __float2bfloat16(tanhf(__bfloat162float(y[i])));
 }
 
+/* One step of a linear congruential generator in every thread: so small that launching it is what it costs, and what
+ * must come out of any number of them is known (decode_tick_expected). */
+__global__ void
+decode_tick(unsigned int *state)
+{
+	state[threadIdx.x] = state[threadIdx.x] * 1664525U + 1013904223U;
+}
+
+static inline unsigned int
+decode_tick_expected(unsigned int state, unsigned long ticks)
+{
+	for (unsigned long i = 0; i < ticks; i++)
+		state = state * 1664525U + 1013904223U;
+	return state;
+}
+
 /* Holds the stream for a known time: what makes a rank late. */
 __global__ void
 decode_spin(unsigned int length_ns)

@@ -7,9 +7,12 @@
  *   --kind ar      two ranks in this process, on two streams (854 nodes with 61 layers)
  *   --kind nccl    the NCCL stand-in instead, one rank (732 nodes)
  *   --kind gemm    no all-reduce (610 nodes)
+ *   --kind tiny    per layer two NCCL stand-ins and 16 kernels of a few instructions (2,196 nodes with 122 layers): as many
+ *                  records a second as a GPU can make; the output is compared with what it must be ("output_right")
  *   --ipc N --rank R --exchange DIR   N processes on this GPU share their buffers through CUDA IPC; one rank each
  *   --device N     GPU (default 0); with --ipc on several GPUs each process names its own
  *   --sync         the CPU waits for every step; else it runs ahead
+ *   --warm-seconds N  replay for so long before the loop that is timed
  *   --copies        a copy and a set of 43,008 bytes in every layer of the graph, which change nothing
  *   --late-us N    this process comes that late to every all-reduce
  *   --events N     eager all-reduces of --spin-us each, timed by CUDA events, before the loop
@@ -33,6 +36,7 @@ struct options {
 	int layers = 61;
 	long steps = 200;
 	double seconds = 0; /* > 0: instead of steps */
+	double warm_seconds = 0;
 	bool sync = false;
 	int events = 0;
 	int spin_us = 0;
@@ -134,6 +138,38 @@ struct counts {
 	long all_reduce = 0, kernels = 0;
 };
 
+static const int ticks_per_half_layer = 8;
+static const int tick_threads = 32;
+
+static counts
+launch_tiny_half_layer(const options &o, rank_state &r, cudaStream_t stream)
+{
+	counts n;
+
+	launch_nccl(r, stream);
+	n.all_reduce++, n.kernels++;
+	for (int i = 0; i < ticks_per_half_layer; i++) {
+		decode_tick<<<1, tick_threads, 0, stream>>>(reinterpret_cast<unsigned int *>(r.scratch));
+		n.kernels++;
+	}
+	if (o.copies) {
+		CHECK(cudaMemcpyAsync(r.x, r.input, message_bytes, cudaMemcpyDeviceToDevice, stream));
+		CHECK(cudaMemsetAsync(r.output, 0, message_bytes, stream));
+	}
+	return n;
+}
+
+/* Have all ticks happened, and nothing else? */
+static bool
+ticks_are_right(const rank_state &r, unsigned long ticks)
+{
+	std::vector<unsigned int> state((size_t)tick_threads);
+
+	CHECK(cudaMemcpy(state.data(), r.scratch, state.size() * sizeof(state[0]), cudaMemcpyDeviceToHost));
+	const unsigned int expected = decode_tick_expected(0, ticks);
+	return std::all_of(state.begin(), state.end(), [&](unsigned int each) { return each == expected; });
+}
+
 /* One step into `stream` (captured or eager); side: stream of the second rank when both live here. */
 static counts
 launch_step(const options &o, std::vector<rank_state> &ranks, const __nv_bfloat16 *weight, cudaStream_t stream,
@@ -142,6 +178,11 @@ launch_step(const options &o, std::vector<rank_state> &ranks, const __nv_bfloat1
 	counts n;
 
 	for (int i = 0; i < o.layers * 2; i++) {
+		if (o.kind == "tiny") {
+			const counts half = launch_tiny_half_layer(o, ranks[0], stream);
+			n.all_reduce += half.all_reduce, n.kernels += half.kernels;
+			continue;
+		}
 		launch_product(ranks[0], weight, stream);
 		launch_product(ranks[0], weight, stream);
 		n.kernels += 4;
@@ -250,7 +291,8 @@ parse(int argc, char **argv)
 		{"steps", 1, nullptr, 'n'}, {"seconds", 1, nullptr, 't'}, {"sync", 0, nullptr, 's'},
 		{"events", 1, nullptr, 'e'}, {"spin-us", 1, nullptr, 'u'}, {"ipc", 1, nullptr, 'i'},
 		{"rank", 1, nullptr, 'r'}, {"device", 1, nullptr, 'd'}, {"exchange", 1, nullptr, 'x'}, {"pause-ms", 1, nullptr, 'p'},
-		{"abandon", 0, nullptr, 'a'}, {"late-us", 1, nullptr, 'L'}, {"copies", 0, nullptr, 'C'}, {nullptr, 0, nullptr, 0}};
+		{"abandon", 0, nullptr, 'a'}, {"late-us", 1, nullptr, 'L'}, {"copies", 0, nullptr, 'C'},
+		{"warm-seconds", 1, nullptr, 'W'}, {nullptr, 0, nullptr, 0}};
 	options o;
 	int c;
 
@@ -270,12 +312,13 @@ parse(int argc, char **argv)
 		case 'p': o.pause_ms = atoi(optarg); break;
 		case 'a': o.abandon = true; break;
 		case 'C': o.copies = true; break;
+		case 'W': o.warm_seconds = atof(optarg); break;
 		case 'L': o.late_us = atoi(optarg); break;
 		default: exit(2);
 		}
 	}
-	if ((o.kind != "ar" && o.kind != "nccl" && o.kind != "gemm") || (o.ipc && o.exchange.empty())) {
-		fprintf(stderr, "workload: --kind is ar, nccl or gemm; --ipc needs --exchange\n");
+	if ((o.kind != "ar" && o.kind != "nccl" && o.kind != "gemm" && o.kind != "tiny") || (o.ipc && o.exchange.empty())) {
+		fprintf(stderr, "workload: --kind is ar, nccl, gemm or tiny; --ipc needs --exchange\n");
 		exit(2);
 	}
 	return o;
@@ -326,7 +369,13 @@ main(int argc, char **argv)
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	if (o.ipc)
 		meet(o, "captured");
+	CHECK(cudaMemset(ranks[0].scratch, 0, message_bytes));
 
+	long warm_steps = 0;
+	for (const double until = now_s() + o.warm_seconds; o.warm_seconds > 0 && now_s() < until; warm_steps++) {
+		CHECK(cudaGraphLaunch(exec, stream));
+		CHECK(cudaStreamSynchronize(stream));
+	}
 	const double begin = now_s();
 	double last = begin;
 	while (o.seconds > 0 ? now_s() - begin < o.seconds : steps < o.steps) {
@@ -345,6 +394,9 @@ main(int argc, char **argv)
 	CHECK(cudaStreamSynchronize(stream));
 	const double wall = now_s() - begin;
 
+	const bool right =
+		o.kind != "tiny" ||
+		ticks_are_right(ranks[0], (unsigned long)(steps + warm_steps) * (unsigned long)(o.layers * 2 * ticks_per_half_layer));
 	std::vector<unsigned short> out(message_elements);
 	uint64_t checksum = 1469598103934665603ULL;
 	CHECK(cudaMemcpy(out.data(), ranks[0].x, message_bytes, cudaMemcpyDeviceToHost));
@@ -355,12 +407,13 @@ main(int argc, char **argv)
 	       "\"all_reduce_per_step\": %ld, \"kernels_per_step\": %ld, \"all_reduce_eager\": %ld, \"kernels_eager\": %ld, "
 	       "\"all_reduce_total\": %ld, \"kernels_total\": %ld, \"message_bytes\": %zu, \"step_ms_p50\": %.4f, "
 	       "\"step_ms_p99\": %.4f, \"step_ms_mean\": %.4f, \"launch_ms_p50\": %.4f, \"wall_s\": %.3f, "
-	       "\"checksum\": \"%016llx\"}\n",
+	       "\"output_right\": %s, \"checksum\": \"%016llx\"}\n",
 		o.kind.c_str(), int(getpid()), o.rank, o.ipc ? o.ipc : int(ranks.size()), o.sync ? "true" : "false", nodes,
 		steps, per_step.all_reduce, per_step.kernels, eager.all_reduce, eager.kernels,
-		eager.all_reduce + per_step.all_reduce * steps, eager.kernels + per_step.kernels * steps, message_bytes,
+		eager.all_reduce + per_step.all_reduce * (steps + warm_steps),
+		eager.kernels + per_step.kernels * (steps + warm_steps), message_bytes,
 		quantile(step_ms, 0.5), quantile(step_ms, 0.99), wall * 1e3 / double(steps), quantile(launch_ms, 0.5), wall,
-		(unsigned long long)checksum);
+		right ? "true" : "false", (unsigned long long)checksum);
 	fflush(stdout);
 	if (o.pause_ms)
 		usleep((useconds_t)o.pause_ms * 1000U);
