@@ -117,29 +117,60 @@ evaluate(const struct cs_expression *expression, const struct decoder *decoder, 
 }
 
 static bool
-shape_matches(const struct cs_shape *shape, const struct cs_launch *launch)
+argument_matches(const struct cs_shape *shape, const struct cs_catalog_match *match)
 {
-	uint32_t bytes;
-
-	if (shape->parameter >= launch->param_count)
+	if ((match->arguments_known & (1U << shape->parameter)) == 0)
 		return false;
-	bytes = launch->param_bytes[shape->parameter];
-	if (shape->at_least)
-		return bytes >= shape->sizes[0];
 	for (unsigned int i = 0; i < shape->size_count; i++) {
-		if (bytes == shape->sizes[i])
+		if (match->arguments[shape->parameter] == shape->sizes[i])
 			return true;
 	}
 	return false;
 }
 
 static bool
-layout_matches(const struct cs_layout *layout, const struct cs_launch *launch)
+arguments_match(const struct cs_layout *layout, const struct cs_catalog_match *match)
+{
+	for (unsigned int i = 0; i < layout->shape_count; i++) {
+		if (layout->shapes[i].is_argument && !argument_matches(&layout->shapes[i], match))
+			return false;
+	}
+	return true;
+}
+
+/* A size that grows with the world is compared only when the name tells the world. */
+static bool
+shape_matches(
+	const struct cs_shape *shape, const struct cs_launch *launch, const struct cs_catalog_match *match)
+{
+	uint32_t bytes;
+
+	if (shape->is_argument)
+		return argument_matches(shape, match);
+	if (shape->parameter >= launch->param_count)
+		return false;
+	bytes = launch->param_bytes[shape->parameter];
+	if (shape->at_least)
+		return bytes >= shape->sizes[0];
+	for (unsigned int i = 0; i < shape->size_count; i++) {
+		uint32_t per_rank = shape->bytes_per_rank[i];
+
+		if (per_rank > 0 && match->world == CS_RANK_UNKNOWN)
+			continue;
+		if (bytes == shape->sizes[i] + per_rank * (per_rank > 0 ? (uint32_t)match->world : 0))
+			return true;
+	}
+	return false;
+}
+
+static bool
+layout_matches(
+	const struct cs_layout *layout, const struct cs_launch *launch, const struct cs_catalog_match *match)
 {
 	if (layout->parameter_count > 0 && layout->parameter_count != launch->param_count)
 		return false;
 	for (unsigned int i = 0; i < layout->shape_count; i++) {
-		if (!shape_matches(&layout->shapes[i], launch))
+		if (!shape_matches(&layout->shapes[i], launch, match))
 			return false;
 	}
 	return true;
@@ -149,14 +180,19 @@ layout_matches(const struct cs_layout *layout, const struct cs_launch *launch)
  * -EINVAL: the sizes are none that the row knows. */
 static int
 choose_layout(
-	const struct cs_catalog_rule *rule, const struct cs_launch *launch, const struct cs_layout **layout)
+	const struct cs_catalog_match *match, const struct cs_launch *launch, const struct cs_layout **layout)
 {
+	const struct cs_catalog_rule *rule = match->rule;
+
 	*layout = rule->layouts;
 	if (launch->param_count == 0)
-		return rule->layout_count > 1 || rule->layouts->shape_required ? -ENODATA : 0;
+		return rule->layout_count > 1 || rule->layouts->shape_required ||
+				       !arguments_match(*layout, match)
+			       ? -ENODATA
+			       : 0;
 	for (unsigned int i = 0; i < rule->layout_count; i++) {
 		*layout = &rule->layouts[i];
-		if (layout_matches(*layout, launch))
+		if (layout_matches(*layout, launch, match))
 			return 0;
 	}
 	return -EINVAL;
@@ -289,7 +325,7 @@ cs_catalog_decode(
 	if (match->rule->nccl_arguments) {
 		rc = decode_nccl(&decoder, label);
 	} else {
-		rc = choose_layout(match->rule, launch, &layout);
+		rc = choose_layout(match, launch, &layout);
 		if (rc == 0)
 			rc = decode_layout(layout, &decoder, label);
 	}

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define WORD_BYTES 64U
+/* All parameters of a kernel together may have 32764 bytes (CUDA 12.1 and later). */
+#define PARAMETER_BYTES_MAX 32764UL
 
 static const char *const type_names[CS_FACTOR_TYPE_COUNT] = {
 	[CS_FACTOR_U8] = "u8",
@@ -59,7 +61,7 @@ read_parameter(const char *word, struct cs_factor *factor)
 	factor->parameter = (uint8_t)number;
 	if (*word == '@') {
 		word++;
-		if (!read_number(&word, 4096, &number))
+		if (!read_number(&word, PARAMETER_BYTES_MAX, &number))
 			return false;
 		factor->offset_bytes = (uint16_t)number;
 	}
@@ -151,28 +153,99 @@ cs_catalog_read_size(struct cs_catalog_reader *reader, const char *value)
 	}
 }
 
+/* "64", "48+8W", "4W": bytes, and so many more for each rank */
+static bool
+read_shape_size(const char **at, struct cs_shape *shape)
+{
+	unsigned int i = shape->size_count;
+	unsigned long number;
+
+	if (i == CS_CATALOG_SHAPE_SIZES || !read_number(at, PARAMETER_BYTES_MAX + 1, &number) || number == 0)
+		return false;
+	if (**at != 'W') {
+		shape->sizes[i] = (uint16_t)number;
+		number = 0;
+		if (**at == '+') {
+			++*at;
+			if (!read_number(at, PARAMETER_BYTES_MAX + 1, &number) || number == 0 || **at != 'W')
+				return false;
+		}
+	}
+	shape->bytes_per_rank[i] = (uint16_t)number;
+	if (number > 0)
+		++*at;
+	shape->size_count++;
+	return true;
+}
+
 static int
 read_shape_sizes(struct cs_catalog_reader *reader, const char *word, const char *at, struct cs_shape *shape)
 {
-	unsigned long number;
-
 	if (at[0] == '>' && at[1] == '=') {
 		shape->at_least = true;
 		at += 2;
 	}
 	for (;;) {
-		if (!read_number(&at, 4097, &number) || number == 0 ||
-			shape->size_count == CS_CATALOG_SHAPE_SIZES)
+		if (!read_shape_size(&at, shape))
 			break;
-		shape->sizes[shape->size_count++] = (uint16_t)number;
 		if (*at == '\0')
 			return 0;
 		if (*at++ != ',' || shape->at_least)
 			break;
 	}
 	return cs_catalog_complain(reader, reader->line,
-		"layout: '%s': want P0:8, P0:64,128 (up to %u sizes in bytes), P0:>=80 or count:6", word,
+		"layout: '%s': want P0:8, P0:64,128 (up to %u sizes in bytes), P0:48+8W, P0:>=80 or count:6",
+		word, CS_CATALOG_SHAPE_SIZES);
+}
+
+/* "primitive:1,3": values of a template argument */
+static int
+read_argument_values(
+	struct cs_catalog_reader *reader, const char *word, const char *colon, struct cs_shape *shape)
+{
+	char name[WORD_BYTES];
+	const char *at = colon + 1;
+	unsigned long number;
+
+	memcpy(name, word, (size_t)(colon - word));
+	name[colon - word] = '\0';
+	shape->is_argument = true;
+	shape->parameter = cs_catalog_argument(reader->rule, name);
+	if (shape->parameter == CS_CATALOG_ARGUMENT_NONE)
+		return cs_catalog_complain(reader, reader->line,
+			"layout: '%s' is no name from this row's template line, which must come first", name);
+	for (;;) {
+		if (!read_number(&at, UINT16_MAX, &number) || shape->size_count == CS_CATALOG_SHAPE_SIZES)
+			break;
+		shape->sizes[shape->size_count++] = (uint16_t)number;
+		if (*at == '\0')
+			return 0;
+		if (*at++ != ',')
+			break;
+	}
+	return cs_catalog_complain(reader, reader->line,
+		"layout: '%s': want %s:1 or %s:1,3 (up to %u values)", word, name, name,
 		CS_CATALOG_SHAPE_SIZES);
+}
+
+/* "P1:64,128" or "primitive:1,3" */
+static int
+read_shape(struct cs_catalog_reader *reader, const char *word, struct cs_shape *shape)
+{
+	const char *at = word + 1;
+	const char *colon = strchr(word, ':');
+	unsigned long number;
+
+	if (word[0] == 'P' && read_number(&at, 64, &number) && *at == ':') {
+		shape->parameter = (uint8_t)number;
+		return read_shape_sizes(reader, word, at + 1, shape);
+	}
+	if (colon == NULL || colon == word)
+		return cs_catalog_complain(reader, reader->line,
+			"layout: '%s': want P0:8, P0:64,128, P0:48+8W, P0:>=80, count:6, required or "
+			"NAME:1,3 of a template argument",
+			word);
+	return read_argument_values(reader, word, colon, shape);
 }
 
 int
@@ -198,16 +271,10 @@ cs_catalog_read_shape(struct cs_catalog_reader *reader, const char *value)
 			layout->parameter_count = (uint8_t)number;
 			continue;
 		}
-		at++;
-		if (word[0] != 'P' || !read_number(&at, 64, &number) || *at++ != ':')
-			return cs_catalog_complain(reader, reader->line,
-				"layout: '%s': want P0:8, P0:64,128, P0:>=80, count:6 or required", word);
 		if (layout->shape_count == CS_CATALOG_SHAPES_MAX)
 			return cs_catalog_complain(reader, reader->line, "layout: more than %u parameters",
 				CS_CATALOG_SHAPES_MAX);
-		layout->shapes[layout->shape_count].parameter = (uint8_t)number;
-		rc = read_shape_sizes(reader, word, at, &layout->shapes[layout->shape_count]);
-		layout->shape_count++;
+		rc = read_shape(reader, word, &layout->shapes[layout->shape_count++]);
 	}
 	if (rc == 0 && *value != '\0')
 		return cs_catalog_complain(reader, reader->line, "layout: a word is too long");

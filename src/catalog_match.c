@@ -91,19 +91,38 @@ scopes_match(const struct cs_catalog_rule *rule, const struct cs_kernel_name *na
 	return true;
 }
 
+/* Releases that gave a kernel more or fewer template arguments have a row each. */
+static bool
+arguments_match(const struct cs_catalog_rule *rule, struct cs_kernel_name *name)
+{
+	unsigned int count = rule->template_arguments;
+
+	if (count == 0)
+		return true;
+	cs_kernel_name_parse_arguments(name);
+	return cs_kernel_name_argument(name, -1, count - 1) != NULL &&
+	       cs_kernel_name_argument(name, -1, count) == NULL;
+}
+
+static bool
+surroundings_match(const struct cs_catalog_rule *rule, struct cs_kernel_name *name)
+{
+	return scopes_match(rule, name) && arguments_match(rule, name);
+}
+
 /* The name or word of the row that the function's own name has, or NULL. */
 static const char *
-matching_name(const struct cs_catalog_rule *rule, const struct cs_kernel_name *name)
+matching_name(const struct cs_catalog_rule *rule, struct cs_kernel_name *name)
 {
 	const struct cs_name_part *own = &name->parts[name->part_count - 1];
 
 	for (unsigned int i = 0; i < rule->name_count; i++) {
 		if (glob_matches(rule->names[i], own->text, own->length))
-			return scopes_match(rule, name) ? rule->names[i] : NULL;
+			return surroundings_match(rule, name) ? rule->names[i] : NULL;
 	}
 	for (unsigned int i = 0; i < rule->word_count; i++) {
 		if (word_matches(rule->loose[i], own->text, own->length))
-			return scopes_match(rule, name) ? rule->loose[i] : NULL;
+			return surroundings_match(rule, name) ? rule->loose[i] : NULL;
 	}
 	return NULL;
 }
@@ -178,7 +197,7 @@ take_choices(const struct cs_catalog_rule *rule, struct cs_catalog_match *match)
 
 /* The first row that the name matches; kind ignore included. */
 static const struct cs_catalog_rule *
-find_rule(const struct cs_catalog *catalog, const struct cs_kernel_name *name, const char **by)
+find_rule(const struct cs_catalog *catalog, struct cs_kernel_name *name, const char **by)
 {
 	if (name->part_count == 0)
 		return NULL;

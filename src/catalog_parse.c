@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 1024U
-#define WORD_BYTES 256U
+#define LINE_BYTES             1024U
+#define WORD_BYTES             256U
+#define TEMPLATE_ARGUMENTS_MAX 16U
 
 enum key {
 	KEY_KIND,
@@ -16,6 +17,7 @@ enum key {
 	KEY_SCOPE,
 	KEY_WORD,
 	KEY_TEMPLATE,
+	KEY_ARGUMENTS,
 	KEY_OP,
 	KEY_IMPL,
 	KEY_DTYPE,
@@ -43,6 +45,7 @@ static const char *const key_names[KEY_COUNT] = {
 	[KEY_SCOPE] = "scope",
 	[KEY_WORD] = "word",
 	[KEY_TEMPLATE] = "template",
+	[KEY_ARGUMENTS] = "arguments",
 	[KEY_OP] = "op",
 	[KEY_IMPL] = "impl",
 	[KEY_DTYPE] = "dtype",
@@ -117,6 +120,19 @@ read_kind(struct cs_catalog_reader *reader, const char *value)
 	else if (strcmp(value, "collective") != 0)
 		return cs_catalog_complain(
 			reader, reader->line, "kind: want collective, marker or ignore, not '%s'", value);
+	return 0;
+}
+
+static int
+read_argument_count(struct cs_catalog_reader *reader, const char *value)
+{
+	char *end;
+	unsigned long count = strtoul(value, &end, 10);
+
+	if (*value < '1' || *value > '9' || *end != '\0' || count > TEMPLATE_ARGUMENTS_MAX)
+		return cs_catalog_complain(reader, reader->line,
+			"arguments: want a number from 1 to %u, not '%s'", TEMPLATE_ARGUMENTS_MAX, value);
+	reader->rule->template_arguments = (uint8_t)count;
 	return 0;
 }
 
@@ -235,6 +251,8 @@ read_row_value(struct cs_catalog_reader *reader, enum key key, const char *value
 		return read_list(reader, value, rule->loose, &rule->word_count, CS_CATALOG_NAMES_MAX, name);
 	case KEY_TEMPLATE:
 		return cs_catalog_read_template(reader, value);
+	case KEY_ARGUMENTS:
+		return read_argument_count(reader, value);
 	case KEY_OP:
 		if (strncmp(value, "by ", 3) == 0)
 			return cs_catalog_read_op_choices(reader, value + 3);

@@ -8,10 +8,10 @@
 #define CS_CATALOG_NAMES_MAX     16U
 #define CS_CATALOG_SCOPES_MAX    4U
 #define CS_CATALOG_TEMPLATE_MAX  12U
-#define CS_CATALOG_TERMS_MAX     3U
-#define CS_CATALOG_FACTORS_MAX   5U
+#define CS_CATALOG_TERMS_MAX     4U
+#define CS_CATALOG_FACTORS_MAX   6U
 #define CS_CATALOG_CHECKS_MAX    3U
-#define CS_CATALOG_SHAPES_MAX    12U
+#define CS_CATALOG_SHAPES_MAX    16U
 #define CS_CATALOG_SHAPE_SIZES   4U
 #define CS_CATALOG_CHOICES_MAX   6U
 #define CS_CATALOG_LAYOUTS_MAX   4U
@@ -63,12 +63,15 @@ struct cs_check {
 	uint8_t relation; /* enum cs_relation */
 };
 
-/* What cuFuncGetParamInfo must say of one parameter. */
+/* What must be so for a layout to be read: what cuFuncGetParamInfo says of one parameter, or the value of a
+ * template argument. */
 struct cs_shape {
-	uint8_t parameter;
+	bool is_argument;  /* of match->arguments[parameter], with the values in sizes */
+	uint8_t parameter; /* its number; of an argument: index in match->arguments */
 	uint8_t size_count;
 	bool at_least; /* sizes[0] is a lower bound */
 	uint16_t sizes[CS_CATALOG_SHAPE_SIZES];
+	uint16_t bytes_per_rank[CS_CATALOG_SHAPE_SIZES]; /* and so many more for each rank of the world */
 };
 
 /* One way in which the parameters of a row's kernels may be laid out. */
@@ -135,6 +138,7 @@ struct cs_catalog_rule {
 	uint8_t word_count; /* `word = ...`: loose words instead of names */
 	uint8_t capture_count;
 	uint8_t layout_count;
+	uint8_t template_arguments; /* how many the name must have; 0: any number */
 	const char *names[CS_CATALOG_NAMES_MAX];
 	const char *scopes[CS_CATALOG_SCOPES_MAX];
 	const char *loose[CS_CATALOG_NAMES_MAX];

@@ -13,6 +13,7 @@
  * once as it is and once captured into a graph, which is replayed three times.
  */
 #include "layouts_engines.cuh"
+#include "layouts_experts.cuh"
 #include "layouts_libraries.cuh"
 
 #include <map>
@@ -133,7 +134,11 @@ main(int argc, char **argv)
 	add_mnnvl(launches);
 	add_all_reduce_params(launches);
 	add_torch(launches);
-	add_others(launches);
+	add_mscclpp(launches);
+	add_pcie(launches);
+	add_trtllm_experts(launches);
+	add_deep_ep(launches);
+	add_nccl_by_value(launches);
 	if (argc == 3) {
 		list(launches);
 		return 0;

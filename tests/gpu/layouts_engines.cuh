@@ -95,37 +95,64 @@ template <unsigned int world> struct sglang_g3_params {
 	int64_t push_buffer_stride;
 };
 
-struct sglang_g4_push {
+/* 0.5.19 and later: workspaces of a push, and of a pull */
+template <unsigned int world> struct sglang_push_workspace {
+	void *workspaces[world], *counter, *mc_workspace;
+	uint32_t slot_bytes;
+};
+template <unsigned int world> struct sglang_pull_workspace {
+	void *semaphores[world], *workspaces[world], *mc_semaphore, *mc_workspace;
+};
+template <unsigned int world> struct sglang_g4_push {
 	void *input, *output;
 	uint32_t num_vecs, rank;
-	void *workspace[11];
+	sglang_push_workspace<world> workspace;
 };
-struct sglang_g4_pull {
+template <unsigned int world> struct sglang_g4_pull {
 	void *output;
 	uint32_t num_vecs, rank;
 	void *graph_params;
-	void *workspace[18];
+	sglang_pull_workspace<world> workspace;
 };
-struct sglang_g4_two_shot_push {
+template <unsigned int world> struct sglang_g4_two_shot_push {
 	void *input, *output;
 	uint32_t num_vecs, rank;
 	uint64_t slot_vecs;
-	void *scatter[7], *gather[7];
+	sglang_push_workspace<world> scatter, gather;
 };
-static_assert(sizeof(sglang_g4_push) == 112 && sizeof(sglang_g4_pull) == 168 &&
-		      sizeof(sglang_g4_two_shot_push) == 144,
+static_assert(sizeof(sglang_g4_push<8>) == 112 && sizeof(sglang_g4_pull<8>) == 168 &&
+		      sizeof(sglang_g4_two_shot_push<4>) == 144,
 	"as in SGLang of August 2026");
 
-struct sglang_nvlink_push {
+/* 0.5.21 to 0.5.23 */
+template <unsigned int world> struct sglang_nvlink_push {
 	void *input, *residual, *output;
-	uint32_t dst_offset, rank, num_push_vecs, num_poll_vecs, num_vecs_per_token;
+	uint32_t dst_offset, rank, num_push_vecs, num_poll_vecs, num_vecs_per_token, tokens_avg, tokens_rem;
+	uint32_t divisor[3];
+	sglang_push_workspace<world> workspace;
 };
 struct sglang_fusion {
 	void *input, *residual, *push_ws_mc, *push_ws_local, *push_counter;
 	int64_t stride;
 	uint32_t rank, num_vecs;
+	void *norm_weight;
+	float norm_eps;
+	uint32_t num_norm_rows, num_push_counters;
+	void *finalize[3];
 };
-static_assert(sizeof(sglang_nvlink_push) == 48 && sizeof(sglang_fusion) == 56, "as in SGLang of August 2026");
+/* with or without a gate before the norm's weight, and with or without a residual at the end */
+template <unsigned int world, unsigned int inputs, unsigned int outputs> struct sglang_finalize {
+	void *before[inputs];
+	float norm_eps;
+	bool prefetch_metadata;
+	uint32_t rank, num_tokens, num_push_counters;
+	sglang_push_workspace<world> workspace;
+	void *after[outputs];
+};
+static_assert(sizeof(sglang_nvlink_push<8>) == 152 && sizeof(sglang_nvlink_push<4>) == 120 &&
+		      sizeof(sglang_fusion) == 104 && sizeof(sglang_finalize<8, 6, 8>) == 224 &&
+		      sizeof(sglang_finalize<4, 7, 8>) == 200 && sizeof(sglang_finalize<8, 7, 11>) == 256,
+	"as in SGLang 0.5.21, 0.5.22 and 0.5.23");
 
 #define G0_ONE_SHOT _ZN7trt_llm22oneShotAllReduceKernelI6__halfLi8ELb1EEEvNS_15AllReduceParamsE
 #define G0_TWO_SHOT _ZN7trt_llm22twoShotAllReduceKernelIfLi4ELb1EEEvNS_15AllReduceParamsE
@@ -145,21 +172,30 @@ static_assert(sizeof(sglang_nvlink_push) == 48 && sizeof(sglang_fusion) == 56, "
 	_ZN6sglang17all_reduce_kernelINS_17AllReducePullImplIfLj2ELNS_8PullModeE2ELb0EEELj2ELi2EEEvNS_15AllReduceParamsIXT0_EEE
 #define G4_1SHOT_PUSH                                                                                        \
 	_ZN6sglang28all_reduce_1shot_push_kernelINS_13LoadStoreImplILi16ELj8ELb1EEE13__nv_bfloat16Lj8ELb1EEEvNS_19AllReducePushParamsIXT1_EEE
+#define G4_1SHOT_PUSH_0_5_23                                                                                 \
+	_ZN6sglang28all_reduce_1shot_push_kernelI6__halfLj4ELb0EEEvNS_19AllReducePushParamsIXT0_EEE
 #define G4_1SHOT_PULL                                                                                        \
 	_ZN6sglang28all_reduce_1shot_pull_kernelINS_13LoadStoreImplILi16ELj8ELb1EEE6__halfLj8ELb1EEEvNS_19AllReducePullParamsIXT1_EEE
 #define G4_2SHOT_PULL                                                                                        \
 	_ZN6sglang28all_reduce_2shot_pull_kernelINS_13MultiCastImplILi16ELj8EEE13__nv_bfloat16Lj8ELb1EEEvNS_19AllReducePullParamsIXT1_EEE
 #define G4_2SHOT_PUSH                                                                                        \
 	_ZN6sglang28all_reduce_2shot_push_kernelI13__nv_bfloat16Lj4ELb1ELb0EEEvNS_24AllReduce2ShotPushParamsIXT0_EEE
+#define G4_2SHOT_PUSH_0_5_23                                                                                 \
+	_ZN6sglang28all_reduce_2shot_push_kernelI13__nv_bfloat16Lj8ELb1EEEvNS_19AllReducePushParamsIXT0_EEE
 #define NVLINK_ALL_REDUCE                                                                                    \
-	_ZN6sglang18nvlink_push_kernelI13__nv_bfloat16Lb0ELNS_9PrimitiveE3ELj8ELb1EEEvNS_20NVLinkCommPushParamsE
+	_ZN6sglang18nvlink_push_kernelI13__nv_bfloat16Lb0ELNS_9PrimitiveE3ELj8ELb1EEEvNS_20NVLinkCommPushParamsIXT2_EEE
 #define NVLINK_REDUCE_SCATTER                                                                                \
-	_ZN6sglang18nvlink_push_kernelI13__nv_bfloat16Lb1ELNS_9PrimitiveE1ELj4ELb1EEEvNS_20NVLinkCommPushParamsE
+	_ZN6sglang18nvlink_push_kernelI13__nv_bfloat16Lb1ELNS_9PrimitiveE1ELj4ELb1EEEvNS_20NVLinkCommPushParamsIXT2_EEE
 #define NVLINK_ALL_GATHER                                                                                    \
-	_ZN6sglang18nvlink_push_kernelI6__halfLb0ELNS_9PrimitiveE2ELj8ELb1EEEvNS_20NVLinkCommPushParamsE
+	_ZN6sglang18nvlink_push_kernelI6__halfLb0ELNS_9PrimitiveE2ELj8ELb1EEEvNS_20NVLinkCommPushParamsIXT2_EEE
 #define SGLANG_PUSH_RESIDUAL _ZN6sglang26all_reduce_push_res_kernelILj8ELb1ELb1EEEvNS_12FusionParamsE
-#define SGLANG_MOE_FINALIZE                                                                                  \
-	_ZN6sglang30moe_finalize_all_reduce_kernelILj8ELj7168ELj8ELj1EEEvNS_14FinalizeParamsE
+#define SGLANG_PUSH_NORM     _ZN6sglang35all_reduce_push_norm_cluster_kernelILj8ELj4ELb1EvEEvNS_12FusionParamsE
+#define SGLANG_FINALIZE_0_5_21                                                                               \
+	_ZN6sglang30moe_finalize_all_reduce_kernelILj8ELj7168ELj8ELj4ELb1ELb1ELb1E13__nv_bfloat16Lb0ELb0ELb0EEEvNS_26MoeFinalizeAllReduceParamsIXT_ET6_EE
+#define SGLANG_FINALIZE_0_5_22                                                                               \
+	_ZN6sglang30moe_finalize_all_reduce_kernelILj4ELj4096ELj8ELj2ELb1ELb1ELb0EfLb0ELb0ELb0ELb0EEEvNS_26MoeFinalizeAllReduceParamsIXT_ET6_EE
+#define SGLANG_FINALIZE_0_5_23                                                                               \
+	_ZN6sglang30moe_finalize_all_reduce_kernelILj8ELj7168ELj8ELj4ELb1ELb1ELb1E13__nv_bfloat16Lb0ELb0ELb0ELb0ELj1ELb0EEEvNS_26MoeFinalizeAllReduceParamsIXT_ET6_EE
 
 KERNEL(G0_ONE_SHOT, sglang_trt_params params)
 KERNEL(G0_TWO_SHOT, sglang_trt_params params)
@@ -170,15 +206,23 @@ KERNEL(G2_TWO_SHOT, void *data, sglang_g2_params params, sglang_g2_pull pull)
 KERNEL(G2_PUSH, sglang_g2_push_data data, void *push)
 KERNEL(G3_PUSH, const __grid_constant__ sglang_g3_params<8> params)
 KERNEL(G3_PULL, const __grid_constant__ sglang_g3_params<2> params)
-KERNEL(G4_1SHOT_PUSH, const __grid_constant__ sglang_g4_push params)
-KERNEL(G4_1SHOT_PULL, const __grid_constant__ sglang_g4_pull params)
-KERNEL(G4_2SHOT_PULL, const __grid_constant__ sglang_g4_pull params)
-KERNEL(G4_2SHOT_PUSH, const __grid_constant__ sglang_g4_two_shot_push params)
-KERNEL(NVLINK_ALL_REDUCE, sglang_nvlink_push params)
-KERNEL(NVLINK_REDUCE_SCATTER, sglang_nvlink_push params)
-KERNEL(NVLINK_ALL_GATHER, sglang_nvlink_push params)
-KERNEL(SGLANG_PUSH_RESIDUAL, sglang_fusion params)
-KERNEL(SGLANG_MOE_FINALIZE, pointers<12> params)
+KERNEL(G4_1SHOT_PUSH, const __grid_constant__ sglang_g4_push<8> params)
+KERNEL(G4_1SHOT_PUSH_0_5_23, const __grid_constant__ sglang_g4_push<4> params)
+KERNEL(G4_1SHOT_PULL, const __grid_constant__ sglang_g4_pull<8> params)
+KERNEL(G4_2SHOT_PULL, const __grid_constant__ sglang_g4_pull<8> params)
+KERNEL(G4_2SHOT_PUSH, const __grid_constant__ sglang_g4_two_shot_push<4> params)
+KERNEL(G4_2SHOT_PUSH_0_5_23, const __grid_constant__ sglang_g4_push<8> params)
+KERNEL(NVLINK_ALL_REDUCE, const __grid_constant__ sglang_nvlink_push<8> params)
+KERNEL(NVLINK_REDUCE_SCATTER, const __grid_constant__ sglang_nvlink_push<4> params)
+KERNEL(NVLINK_ALL_GATHER, const __grid_constant__ sglang_nvlink_push<8> params)
+KERNEL(SGLANG_PUSH_RESIDUAL, const __grid_constant__ sglang_fusion params)
+KERNEL(SGLANG_PUSH_NORM, const __grid_constant__ sglang_fusion params)
+using sglang_finalize_0_5_21 = sglang_finalize<8, 6, 8>;
+using sglang_finalize_0_5_22 = sglang_finalize<4, 7, 8>;
+using sglang_finalize_0_5_23 = sglang_finalize<8, 7, 11>;
+KERNEL(SGLANG_FINALIZE_0_5_21, const __grid_constant__ sglang_finalize_0_5_21 params)
+KERNEL(SGLANG_FINALIZE_0_5_22, const __grid_constant__ sglang_finalize_0_5_22 params)
+KERNEL(SGLANG_FINALIZE_0_5_23, const __grid_constant__ sglang_finalize_0_5_23 params)
 
 /* num_vecs (or num_elements) and rank in a struct that has both. */
 template <typename Struct>
@@ -250,36 +294,65 @@ add_sglang_g3_to_g4(std::vector<layout_launch> &all)
 		pull.rank = 1;
 		ADD(all, G3_PUSH, impl, step * 8 * 2, 4, push);
 		ADD(all, G3_PULL, impl, step * 8 * 4, 1, pull);
-		ADD(all, G4_1SHOT_PUSH, impl, step * 16, 2, sglang_vecs<sglang_g4_push>(step, 2));
-		ADD(all, G4_1SHOT_PULL, impl, step * 16, 1, sglang_vecs<sglang_g4_pull>(step, 1));
-		ADD(all, G4_2SHOT_PULL, impl, step * 16, 7, sglang_vecs<sglang_g4_pull>(step, 7));
-		ADD(all, G4_2SHOT_PUSH, impl, step * 16, 3, sglang_vecs<sglang_g4_two_shot_push>(step, 3));
+		ADD(all, G4_1SHOT_PUSH, impl, step * 16, 2, sglang_vecs<sglang_g4_push<8>>(step, 2));
+		ADD(all, G4_1SHOT_PUSH_0_5_23, impl, step * 16, 3, sglang_vecs<sglang_g4_push<4>>(step, 3));
+		ADD(all, G4_2SHOT_PUSH_0_5_23, impl, step * 16, 5, sglang_vecs<sglang_g4_push<8>>(step, 5));
+		ADD(all, G4_1SHOT_PULL, impl, step * 16, 1, sglang_vecs<sglang_g4_pull<8>>(step, 1));
+		ADD(all, G4_2SHOT_PULL, impl, step * 16, 7, sglang_vecs<sglang_g4_pull<8>>(step, 7));
+		ADD(all, G4_2SHOT_PUSH, impl, step * 16, 3, sglang_vecs<sglang_g4_two_shot_push<4>>(step, 3));
 	}
 	push.rank = 8;
 	ADD(all, G3_PUSH, impl, UNKNOWN, UNKNOWN, push);
 	/* 1 GiB and 16 bytes */
-	ADD(all, G4_2SHOT_PULL, impl, UNKNOWN, UNKNOWN, sglang_vecs<sglang_g4_pull>((1U << 26) + 1, 0));
-	ADD(all, G4_2SHOT_PUSH, impl, UNKNOWN, UNKNOWN, sglang_vecs<sglang_g4_two_shot_push>(0, 0));
+	ADD(all, G4_2SHOT_PULL, impl, UNKNOWN, UNKNOWN, sglang_vecs<sglang_g4_pull<8>>((1U << 26) + 1, 0));
+	ADD(all, G4_2SHOT_PUSH, impl, UNKNOWN, UNKNOWN, sglang_vecs<sglang_g4_two_shot_push<4>>(0, 0));
+}
+
+template <typename Struct>
+static Struct
+sglang_tokens(uint32_t num_tokens, uint32_t rank)
+{
+	Struct params = layout_poisoned<Struct>();
+
+	params.num_tokens = num_tokens;
+	params.rank = rank;
+	return params;
+}
+
+/* A tensor of num_push_vecs goes out, one of num_poll_vecs comes in. */
+template <unsigned int world>
+static sglang_nvlink_push<world>
+sglang_nvlink(uint32_t num_push_vecs, uint32_t num_poll_vecs, uint32_t rank)
+{
+	sglang_nvlink_push<world> params = layout_poisoned<sglang_nvlink_push<world>>();
+
+	params.num_push_vecs = num_push_vecs;
+	params.num_poll_vecs = num_poll_vecs;
+	params.rank = rank;
+	return params;
 }
 
 static void
 add_sglang_fused(std::vector<layout_launch> &all)
 {
 	const char *impl = "sglang_custom";
-	sglang_nvlink_push nvlink = layout_poisoned<sglang_nvlink_push>();
 
 	for (uint32_t step : STEPS) {
-		nvlink.num_push_vecs = step;
-		nvlink.rank = 1;
-		ADD(all, NVLINK_ALL_REDUCE, impl, step * 16, 1, nvlink);
-		ADD(all, NVLINK_REDUCE_SCATTER, impl, step * 16, 1, nvlink);
+		const int64_t row = int64_t(step) * 7168 * 2;
+		ADD(all, NVLINK_ALL_REDUCE, impl, step * 16, 1, sglang_nvlink<8>(step, step, 1));
+		ADD(all, NVLINK_REDUCE_SCATTER, impl, step * 64, 1, sglang_nvlink<4>(step * 4, step, 1));
+		ADD(all, NVLINK_ALL_GATHER, impl, step * 128, 7, sglang_nvlink<8>(step, step * 8, 7));
 		ADD(all, SGLANG_PUSH_RESIDUAL, impl, step * 16, 0, sglang_vecs<sglang_fusion>(step, 0));
-		/* One block for each token; no rank is read. */
-		layout_add(all, NAME_TEXT(SGLANG_MOE_FINALIZE), SGLANG_MOE_FINALIZE, impl,
-			int64_t(step) * 7168 * 2, UNKNOWN, step, layout_poisoned<pointers<12>>());
+		ADD(all, SGLANG_PUSH_NORM, impl, step * 16, 7, sglang_vecs<sglang_fusion>(step, 7));
+		ADD(all, SGLANG_FINALIZE_0_5_21, impl, row, 7,
+			sglang_tokens<sglang_finalize_0_5_21>(step, 7));
+		ADD(all, SGLANG_FINALIZE_0_5_22, impl, int64_t(step) * 4096 * 2, 3,
+			sglang_tokens<sglang_finalize_0_5_22>(step, 3));
+		ADD(all, SGLANG_FINALIZE_0_5_23, impl, row, 0,
+			sglang_tokens<sglang_finalize_0_5_23>(step, 0));
 	}
-	/* Of an all-gather it has this rank's share only. */
-	ADD(all, NVLINK_ALL_GATHER, impl, UNKNOWN, UNKNOWN, nvlink);
+	/* rank 8 of 8 */
+	ADD(all, NVLINK_ALL_GATHER, impl, UNKNOWN, UNKNOWN, sglang_nvlink<8>(448, 3584, 8));
 }
 
 #endif

@@ -9,7 +9,7 @@
 
 /* ---- FlashInfer's and TensorRT-LLM's fused all-reduce ---- */
 
-/* FlashInfer: 0.2.8 ends after rms_eps, 0.6.12 is longer */
+/* FlashInfer: 0.2.8, 0.2.14 and 0.6.12 differ in what follows rms_eps */
 template <unsigned int total> struct flashinfer_fusion {
 	int nranks, rank, size, hidden_dim;
 	void *pointers[9];
@@ -22,7 +22,7 @@ template <unsigned int total> struct trtllm_fusion {
 	void *pointers[9];
 	unsigned char rest[total - 96];
 };
-static_assert(sizeof(flashinfer_fusion<96>) == 96 && sizeof(flashinfer_fusion<136>) == 136 &&
+static_assert(sizeof(flashinfer_fusion<120>) == 120 && sizeof(flashinfer_fusion<136>) == 136 &&
 		      sizeof(trtllm_fusion<144>) == 144,
 	"as in FlashInfer 0.2.8 and 0.6.12");
 
@@ -46,10 +46,10 @@ static_assert(sizeof(flashinfer_fusion<96>) == 96 && sizeof(flashinfer_fusion<13
 using ranks4 = std::array<int, 4>;
 
 KERNEL(FLASHINFER_ONE_SHOT, flashinfer_fusion<136> params)
-KERNEL(FLASHINFER_ONE_SHOT_0_2_8, flashinfer_fusion<96> params)
+KERNEL(FLASHINFER_ONE_SHOT_0_2_8, flashinfer_fusion<120> params)
 KERNEL(FLASHINFER_TWO_SHOT, flashinfer_fusion<136> params, ranks4 begin_tokens, ranks4 token_num)
-KERNEL(FLASHINFER_MOE_REDUCE, flashinfer_fusion<176> params)
-KERNEL(FLASHINFER_MOE_FINALIZE, flashinfer_fusion<176> params)
+KERNEL(FLASHINFER_MOE_REDUCE, flashinfer_fusion<152> params)
+KERNEL(FLASHINFER_MOE_FINALIZE, flashinfer_fusion<160> params)
 KERNEL(TRTLLM_ONE_SHOT, trtllm_fusion<144> params)
 KERNEL(TRTLLM_TWO_SHOT, trtllm_fusion<144> params, ranks4 begin_tokens, ranks4 token_num)
 KERNEL(TRTLLM_MOE_REDUCE, trtllm_fusion<200> params)
@@ -78,13 +78,13 @@ add_fusion(std::vector<layout_launch> &all)
 		ADD(all, FLASHINFER_ONE_SHOT, "flashinfer", bytes, 3,
 			fusion<flashinfer_fusion<136>>(8, 3, size, 5120));
 		ADD(all, FLASHINFER_ONE_SHOT_0_2_8, "flashinfer", bytes, 1,
-			fusion<flashinfer_fusion<96>>(2, 1, size, 5120));
+			fusion<flashinfer_fusion<120>>(2, 1, size, 5120));
 		ADD(all, FLASHINFER_TWO_SHOT, "flashinfer", bytes, 0,
 			fusion<flashinfer_fusion<136>>(4, 0, size, 5120), tokens, tokens);
 		ADD(all, FLASHINFER_MOE_REDUCE, "flashinfer", bytes, 7,
-			fusion<flashinfer_fusion<176>>(8, 7, size, 5120));
+			fusion<flashinfer_fusion<152>>(8, 7, size, 5120));
 		ADD(all, FLASHINFER_MOE_FINALIZE, "flashinfer", bytes, 2,
-			fusion<flashinfer_fusion<176>>(4, 2, size, 5120));
+			fusion<flashinfer_fusion<160>>(4, 2, size, 5120));
 		ADD(all, TRTLLM_ONE_SHOT, "trtllm", bytes, 3, fusion<trtllm_fusion<144>>(8, 3, size, 5120));
 		ADD(all, TRTLLM_TWO_SHOT, "trtllm", bytes, 1, fusion<trtllm_fusion<144>>(4, 1, size, 5120),
 			tokens, tokens);
@@ -94,7 +94,7 @@ add_fusion(std::vector<layout_launch> &all)
 	ADD(all, FLASHINFER_ONE_SHOT, "flashinfer", UNKNOWN, UNKNOWN,
 		fusion<flashinfer_fusion<136>>(8, 3, 5121, 5120));
 	ADD(all, FLASHINFER_ONE_SHOT_0_2_8, "flashinfer", UNKNOWN, UNKNOWN,
-		fusion<flashinfer_fusion<96>>(4, 1, 5120, 5120));
+		fusion<flashinfer_fusion<120>>(4, 1, 5120, 5120));
 	ADD(all, TRTLLM_TWO_SHOT, "trtllm", UNKNOWN, UNKNOWN, fusion<trtllm_fusion<144>>(4, 4, 5120, 5120),
 		tokens, tokens);
 	ADD(all, TRTLLM_ONE_SHOT, "trtllm", UNKNOWN, UNKNOWN, fusion<trtllm_fusion<144>>(0, 0, 5120, 5120));
@@ -106,9 +106,9 @@ struct mnnvl_params {
 	void *pointers[8];
 	int ranks, rank, tokens, token_dim;
 	float epsilon, weight_bias;
-	void *rest[6];
+	void *rest[5];
 };
-static_assert(sizeof(mnnvl_params) == 136, "as in FlashInfer 0.6.17");
+static_assert(sizeof(mnnvl_params) == 128, "as in FlashInfer 0.6.13 to 0.7.4");
 
 #define MNNVL_ONE_SHOT                                                                                       \
 	_ZN10flashinfer22trtllm_mnnvl_allreduce28oneshotAllreduceFusionKernelILh8E13__nv_bfloat16Lb1ELNS0_9QuantTypeE0E6float4EEvNS0_21AllReduceKernelParamsIT0_EE
@@ -124,6 +124,10 @@ static_assert(sizeof(mnnvl_params) == 136, "as in FlashInfer 0.6.17");
 	_ZN10flashinfer22trtllm_mnnvl_allreduce24twoshot_allreduce_kernelILi4EfEEvPT0_S3_PS3_S3_iiiiPjb
 #define TRTLLM_MNNVL_ONE_SHOT                                                                                \
 	_ZN12tensorrt_llm3_v17kernels5mnnvl28oneshotAllreduceFusionKernelILh8E13__nv_bfloat16Lb1E6float4EEvPT0_S6_PKS5_S8_S8_PS6_S6_iifiPj
+#define TRTLLM_MNNVL_TWO_SHOT                                                                                \
+	_ZN12tensorrt_llm3_v17kernels5mnnvl22twoshotAllreduceKernelILh8E13__nv_bfloat166float4EEvPT0_PKS6_PS7_S7_jjjPjb
+#define TRTLLM_MNNVL_ALL_GATHER                                                                              \
+	_ZN12tensorrt_llm3_v17kernels5mnnvl44_GLOBAL__N__1eb0bbd1_6_trt_cu_1e376e65_2677025mnnvlAllGatherSplitKernelENS2_20AllGatherSplitParamsE
 #define TRTLLM_LOW_LATENCY                                                                                   \
 	_ZN12tensorrt_llm3_v17kernels24twoshot_allreduce_kernelILi8E13__nv_bfloat16EEvPT0_S4_PS4_S4_iiiiPjb
 
@@ -139,6 +143,15 @@ KERNEL(MNNVL_TWO_SHOT_0_5_3, void *out, void *shard, void *in, void *mcast, int 
 	int rank, void *flags, bool wait)
 KERNEL(TRTLLM_MNNVL_ONE_SHOT, void *out, void *prenormed, void *shard, void *residual, void *gamma,
 	void *inputs, void *mcast, int tokens, int dim, float eps, int rank, void *flags)
+struct mnnvl_all_gather {
+	void *input, *bf16_output, *fp32_output;
+	int tokens, bf16_columns, fp32_columns, ranks, rank;
+	void *rest[4];
+};
+static_assert(sizeof(mnnvl_all_gather) == 80, "as in TensorRT-LLM of 2026");
+KERNEL(TRTLLM_MNNVL_TWO_SHOT, void *out, void *shard, void *inputs, void *mcast, unsigned int tokens,
+	unsigned int dim, unsigned int rank, void *flags, bool wait)
+KERNEL(TRTLLM_MNNVL_ALL_GATHER, mnnvl_all_gather params)
 KERNEL(TRTLLM_LOW_LATENCY, void *out, void *shard, void *in, void *mcast, int tokens, int buffer_m, int dim,
 	int rank, void *flags, bool wait)
 
@@ -159,10 +172,18 @@ add_mnnvl(std::vector<layout_launch> &all)
 {
 	const char *impl = "flashinfer";
 	void *const p = POINTER;
+	mnnvl_all_gather gather = layout_poisoned<mnnvl_all_gather>();
 
+	gather.bf16_columns = 128;
+	gather.fp32_columns = 64;
+	gather.ranks = 8;
+	gather.rank = 5;
 	for (uint32_t step : STEPS) {
 		const int n = int(step);
 		const int64_t bytes = int64_t(n) * 7168 * 2;
+		gather.tokens = n;
+		ADD(all, TRTLLM_MNNVL_TWO_SHOT, "trtllm", bytes, 6, p, p, p, p, step, 7168U, 6U, p, true);
+		ADD(all, TRTLLM_MNNVL_ALL_GATHER, "trtllm", int64_t(n) * 8 * (128 * 2 + 64 * 4), 5, gather);
 		ADD(all, MNNVL_ONE_SHOT, impl, bytes, 1, mnnvl(8, 1, n, 7168));
 		ADD(all, MNNVL_ONE_SHOT_0_6_5, impl, bytes, 2, p, p, p, p, p, p, p, n, 7168, 1e-6F, 2, p);
 		ADD(all, MNNVL_ONE_SHOT_0_6_12, impl, bytes, 3, p, p, p, p, p, p, p, n, 7168, 1e-6F, 1.0F, 3,
@@ -202,12 +223,22 @@ template <unsigned int total> struct all_reduce_params {
 	_ZN12tensorrt_llm3_v17kernels22twoShotAllReduceKernelI6__halfLi4ELb0ELb1ELb0ELb0EEEvNS1_15AllReduceParamsE
 #define TRT_NORM                                                                                             \
 	_ZN12tensorrt_llm3_v17kernels13reduce_fusion31one_shot_all_reduce_norm_kernelI6__halfLi8ELb1ELb1EEEvNS1_15AllReduceParamsE
+#define TRT_LOW_PRECISION                                                                                    \
+	_ZN12tensorrt_llm3_v17kernels34lowPrecisionTwoShotAllReduceKernelI13__nv_bfloat1613__nv_fp8_e4m3Li4EEEvNS1_27LowPrecisionAllReduceParamsE
 #define TRT_NORM_CLUSTER                                                                                     \
 	_ZN12tensorrt_llm3_v17kernels13reduce_fusion45lamport_style_one_shot_all_reduce_norm_kernelILi8E6__halfLi4ELb1ELb1EEEvNS1_15AllReduceParamsE
 
-KERNEL(FI_ONE_SHOT, all_reduce_params<504> params)
-KERNEL(FI_TWO_SHOT, all_reduce_params<504> params)
-KERNEL(FI_NORM, all_reduce_params<504> params)
+struct low_precision_params {
+	size_t elts_total, elts_per_rank, elts_per_block, rank_offset;
+	int32_t ranks_per_node, rank, local_rank;
+	void *rest[243];
+};
+static_assert(sizeof(low_precision_params) == 1992, "as in TensorRT-LLM of 2026");
+
+KERNEL(TRT_LOW_PRECISION, low_precision_params params)
+KERNEL(FI_ONE_SHOT, all_reduce_params<896> params)
+KERNEL(FI_TWO_SHOT, all_reduce_params<896> params)
+KERNEL(FI_NORM, all_reduce_params<896> params)
 KERNEL(FI_NORM_CLUSTER, all_reduce_params<896> params)
 KERNEL(TRT_ONE_SHOT, all_reduce_params<400> params)
 KERNEL(TRT_TWO_SHOT, all_reduce_params<400> params)
@@ -229,19 +260,25 @@ elements(size_t count, size_t ranks, size_t rank)
 static void
 add_all_reduce_params(std::vector<layout_launch> &all)
 {
+	low_precision_params low = layout_poisoned<low_precision_params>();
+
+	low.ranks_per_node = 4;
+	low.local_rank = 3;
 	for (uint32_t step : STEPS) {
 		const size_t n = size_t(step) * 8;
 		const int64_t bytes = int64_t(n) * 2;
-		ADD(all, FI_ONE_SHOT, "flashinfer", bytes, 7, elements<504>(n, 8, 7));
-		ADD(all, FI_TWO_SHOT, "flashinfer", bytes * 2, 0, elements<504>(n, 8, 0));
-		ADD(all, FI_NORM, "flashinfer", bytes, 1, elements<504>(n, 4, 1));
+		low.elts_total = n;
+		ADD(all, TRT_LOW_PRECISION, "trtllm", bytes, 3, low);
+		ADD(all, FI_ONE_SHOT, "flashinfer", bytes, 7, elements<896>(n, 8, 7));
+		ADD(all, FI_TWO_SHOT, "flashinfer", bytes * 2, 0, elements<896>(n, 8, 0));
+		ADD(all, FI_NORM, "flashinfer", bytes, 1, elements<896>(n, 4, 1));
 		ADD(all, FI_NORM_CLUSTER, "flashinfer", bytes, 3, elements<896>(n, 8, 3));
 		ADD(all, TRT_ONE_SHOT, "trtllm", bytes, 4, elements<400>(n, 8, 4));
 		ADD(all, TRT_TWO_SHOT, "trtllm", bytes, 3, elements<400>(n, 4, 3));
 		ADD(all, TRT_NORM, "trtllm", bytes, 6, elements<400>(n, 8, 6));
 		ADD(all, TRT_NORM_CLUSTER, "trtllm", bytes, 2, elements<400>(n, 4, 2));
 	}
-	ADD(all, FI_ONE_SHOT, "flashinfer", UNKNOWN, UNKNOWN, elements<504>(4096, 8, 8));
+	ADD(all, FI_ONE_SHOT, "flashinfer", UNKNOWN, UNKNOWN, elements<896>(4096, 8, 8));
 	ADD(all, TRT_TWO_SHOT, "trtllm", UNKNOWN, UNKNOWN, elements<400>(size_t(1) << 40, 4, 0));
 }
 
@@ -298,55 +335,81 @@ add_torch(std::vector<layout_launch> &all)
 	ADD(all, TORCH_IN_PLACE, impl, UNKNOWN, UNKNOWN, p, 0, size_t(1) << 40, p, 1, 4);
 }
 
-/* ---- NVSHMEM, MSCCL++, DeepEP ---- */
+/* ---- NVSHMEM and MSCCL++ ---- */
 
 #define NVSHMEM_REDUCE    _Z21rdxn_on_stream_kernelI13__nv_bfloat16L8rdxn_ops6EEviPT_PKS2_mi
 #define NVSHMEM_BROADCAST _Z26broadcast_on_stream_kernelIfEviPT_PKS0_mii
+#define MSCCLPP(rest)     _ZN7mscclpp10collective##rest
 #define MSCCLPP_ALL_PAIRS                                                                                    \
-	_ZN7mscclpp10collective17allreduceAllPairsILNS0_2OpE0E6__halfS3_EEvPT0_S5_S5_PNS0_2ChEmmiiim
+	MSCCLPP(17allreduceAllPairsILNS_8ReduceOpE3E6__halfS3_EEvPT0_S5_S5_PNS_25MemoryChannelDeviceHandleEmmiiimjPvj)
+#define MSCCLPP_PACKET                                                                                       \
+	MSCCLPP(15allreducePacketILNS_8ReduceOpE3EffEEvPT0_S4_S4_PNS_25MemoryChannelDeviceHandleEmmiiimPvjj)
+#define MSCCLPP_RS_AG                                                                                        \
+	MSCCLPP(13allreduceRsAgILNS_8ReduceOpE3EffEEvPT0_S4_S4_PNS_29BaseMemoryChannelDeviceHandleEPNS_25SwitchChannelDeviceHandleEPviiim)
+#define MSCCLPP_RS_AG_PIPELINE                                                                               \
+	MSCCLPP(21allreduceRsAgPipelineILNS_8ReduceOpE3EfEEvPT0_S4_S4_PNS_29BaseMemoryChannelDeviceHandleEPNS_25SwitchChannelDeviceHandleEPviiimmjjj)
+#define MSCCLPP_RS_AG_ZERO_COPY                                                                              \
+	MSCCLPP(21allreduceRsAgZeroCopyILi8ELNS_8ReduceOpE3EffEEvPT1_S4_S4_PNS_29BaseMemoryChannelDeviceHandleEPNS_25SwitchChannelDeviceHandleEPviim)
 #define MSCCLPP_NVLS_PACKET                                                                                  \
-	_ZN7mscclpp10collective19allreduceNvlsPacketILNS0_2OpE0E6__halfS3_EEvPKT0_PS4_S7_PvmmiiS7_
-#define MSCCLPP_NVLS _ZN7mscclpp10collective13allreduceNvlsI13__nv_bfloat16fEEvPNS0_2ChES4_S4_mmmii
-#define DEEP_EP_DISPATCH                                                                                     \
-	_ZN7deep_ep12internode_ll8dispatchILb1ELb0ELi7168EEEvPvS2_PiPlS3_S3_S3_S2_S3_S2_PKvS6_S3_S3_S3_S3_iiiiiiiiiib
+	MSCCLPP(19allreduceNvlsPacketILNS_8ReduceOpE3E6__halfS3_EEvPKT0_PS4_S7_PNS_25SwitchChannelDeviceHandleEmmiiPvj)
+#define MSCCLPP_NVLS                                                                                         \
+	MSCCLPP(13allreduceNvlsI13__nv_bfloat16fEEvPNS_29BaseMemoryChannelDeviceHandleEPNS_25SwitchChannelDeviceHandleES6_mmmii)
+#define MSCCLPP_NVLS_PIPELINE                                                                                \
+	MSCCLPP(26allreduceNvlsBlockPipelineI6__halfS2_EEvPKvPvS5_PNS_29BaseMemoryChannelDeviceHandleEPNS_25SwitchChannelDeviceHandleEmmii)
+#define MSCCLPP_ALL_GATHER   MSCCLPP(17allgatherFullmeshILb1EEEvPvS2_S2_PNS_25MemoryChannelDeviceHandleEiiim)
+#define MSCCLPP_ALL_GATHER_2 MSCCLPP(18allgatherFullmesh2ILb0EEEvPvPNS_25MemoryChannelDeviceHandleEmmmmm)
 
 KERNEL(NVSHMEM_REDUCE, int team, void *destination, void *source, size_t count, int in_cta)
 KERNEL(NVSHMEM_BROADCAST, int team, void *destination, void *source, size_t count, int root, int in_cta)
-KERNEL(MSCCLPP_ALL_PAIRS, void *buffer, void *scratch, void *result, void *channels, size_t in, size_t offset,
-	int rank, int ranks_per_node, int world, size_t elements, uint32_t flag)
+KERNEL(MSCCLPP_ALL_PAIRS, void *buffer, void *scratch, void *result, void *channels, size_t offset,
+	size_t scratch_bytes, int rank, int ranks_per_node, int world, size_t elements, uint32_t buffers,
+	void *flags, uint32_t flag_bytes)
+KERNEL(MSCCLPP_PACKET, void *buffer, void *scratch, void *result, void *channels, size_t offset,
+	size_t scratch_bytes, int rank, int ranks_per_node, int world, size_t elements, void *flags,
+	uint32_t flag_bytes, uint32_t buffers)
+KERNEL(MSCCLPP_RS_AG, void *buffer, void *scratch, void *result, void *channels, void *switches, void *remote,
+	int rank, int ranks_per_node, int world, size_t elements)
+KERNEL(MSCCLPP_RS_AG_PIPELINE, void *buffer, void *scratch, void *result, void *channels, void *switches,
+	void *remote, int rank, int ranks_per_node, int world, size_t elements, size_t scratch_bytes,
+	uint32_t put, uint32_t reduce, uint32_t receive)
+KERNEL(MSCCLPP_RS_AG_ZERO_COPY, void *buffer, void *scratch, void *result, void *channels, void *switches,
+	void *remote, int rank, int world, size_t elements)
 KERNEL(MSCCLPP_NVLS_PACKET, void *input, void *scratch, void *output, void *channels, size_t elements,
-	size_t scratch_bytes, int rank, int world, void *flags)
+	size_t scratch_bytes, int rank, int world, void *flags, uint32_t flag_bytes)
 KERNEL(MSCCLPP_NVLS, void *channels, void *multicast, void *multicast_out, size_t in, size_t out,
 	size_t bytes, int rank, int world)
-KERNEL(DEEP_EP_DISPATCH, void *p0, void *p1, void *p2, void *p3, void *p4, void *p5, void *p6, void *p7,
-	void *p8, void *p9, void *p10, void *p11, void *p12, void *p13, void *p14, void *p15, void *p16,
-	int tokens, int max_tokens, int topk, int experts, int rank, int ranks, int warp_groups, int warps,
-	int phases, bool round_scale)
-
-#define P17 p, p, p, p, p, p, p, p, p, p, p, p, p, p, p, p, p
+KERNEL(MSCCLPP_NVLS_PIPELINE, void *source, void *scratch, void *destination, void *channels, void *switches,
+	size_t bytes, size_t scratch_bytes, int rank, int world)
+KERNEL(MSCCLPP_ALL_GATHER, void *buffer, void *scratch, void *result, void *channels, int rank,
+	int ranks_per_node, int world, size_t words)
+KERNEL(MSCCLPP_ALL_GATHER_2, void *buffer, void *channels, size_t offset, size_t rank, size_t world,
+	size_t ranks_per_node, size_t words)
 
 static void
-add_others(std::vector<layout_launch> &all)
+add_mscclpp(std::vector<layout_launch> &all)
 {
+	const char *impl = "mscclpp";
 	void *const p = POINTER;
 
 	for (uint32_t step : STEPS) {
 		const size_t n = size_t(step) * 8;
-		const int64_t bytes = int64_t(n) * 2;
-		const int tokens = step > 1024 ? 1024 : int(step);
-		ADD(all, NVSHMEM_REDUCE, "nvshmem", bytes, UNKNOWN, 2, p, p, n, 1);
-		ADD(all, NVSHMEM_BROADCAST, "nvshmem", bytes * 2, UNKNOWN, 2, p, p, n, 0, 1);
-		ADD(all, MSCCLPP_ALL_PAIRS, "mscclpp", bytes, 1, p, p, p, p, 0, 64, 1, 8, 8, n, 9);
-		ADD(all, MSCCLPP_NVLS_PACKET, "mscclpp", bytes, 3, p, p, p, p, n, 1 << 20, 3, 8, p);
-		ADD(all, MSCCLPP_NVLS, "mscclpp", int64_t(n), 0, p, p, p, 0, 0, n, 0, 8);
-		/* An upper bound: every token to each of its 8 experts, in 16 bits. */
-		ADD(all, DEEP_EP_DISPATCH, "deep_ep", int64_t(tokens) * 8 * 7168 * 2, 9, P17, tokens, 1024, 8,
-			256, 9, 16, 4, 8, 3, false);
+		const int64_t f32 = int64_t(n) * 4;
+		ADD(all, MSCCLPP_ALL_PAIRS, impl, int64_t(n) * 2, 1, p, p, p, p, 0, 64, 1, 8, 8, n, 2U, p,
+			9U);
+		ADD(all, MSCCLPP_PACKET, impl, f32, 7, p, p, p, p, 0, 64, 7, 8, 8, n, p, 9U, 2U);
+		ADD(all, MSCCLPP_RS_AG, impl, f32, 5, p, p, p, p, p, p, 5, 8, 8, n);
+		ADD(all, MSCCLPP_RS_AG_PIPELINE, impl, f32, 0, p, p, p, p, p, p, 0, 8, 8, n, 1 << 20, 8U, 8U,
+			8U);
+		ADD(all, MSCCLPP_RS_AG_ZERO_COPY, impl, f32, 4, p, p, p, p, p, p, 4, 8, n);
+		ADD(all, MSCCLPP_NVLS_PACKET, impl, int64_t(n) * 2, 3, p, p, p, p, n, 1 << 20, 3, 8, p, 9U);
+		ADD(all, MSCCLPP_NVLS, impl, int64_t(n), 0, p, p, p, 0, 0, n, 0, 8);
+		ADD(all, MSCCLPP_NVLS_PIPELINE, impl, int64_t(n), 6, p, p, p, p, p, n, 1 << 20, 6, 8);
+		ADD(all, MSCCLPP_ALL_GATHER, impl, f32 * 8, 2, p, p, p, p, 2, 8, 8, n);
+		ADD(all, MSCCLPP_ALL_GATHER_2, impl, f32 * 8, 1, p, p, 0, 1, 8, 8, n);
+		ADD(all, NVSHMEM_REDUCE, "nvshmem", int64_t(n) * 2, UNKNOWN, 2, p, p, n, 1);
+		ADD(all, NVSHMEM_BROADCAST, "nvshmem", f32, UNKNOWN, 2, p, p, n, 0, 1);
 	}
-	ADD(all, MSCCLPP_ALL_PAIRS, "mscclpp", UNKNOWN, UNKNOWN, p, p, p, p, 0, 64, 8, 8, 8, 4096, 9);
-	/* 250 experts are no multiple of 16 ranks */
-	ADD(all, DEEP_EP_DISPATCH, "deep_ep", UNKNOWN, UNKNOWN, P17, 128, 1024, 8, 250, 9, 16, 4, 8, 3,
-		false);
+	ADD(all, MSCCLPP_ALL_PAIRS, impl, UNKNOWN, UNKNOWN, p, p, p, p, 0, 64, 8, 8, 8, 4096, 2U, p, 9U);
 	ADD(all, NVSHMEM_REDUCE, "nvshmem", UNKNOWN, UNKNOWN, 2, p, p, 0, 1);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tests/data/catalog/names.tsv: what real kernels are, by their sources, against what the built-in rows say.
  */
-#include "catalog.h"
+#include "catalog_rule.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -120,6 +120,71 @@ test_every_name_of_the_table(void **state)
 	assert_true(counts.collective >= COLLECTIVES);
 	assert_true(counts.ordinary >= ORDINARY);
 	assert_true(counts.marker > 0);
+}
+
+/* What cs_catalog_explain says decided: "row ID (ORIGIN:LINE): scope A::B, name PATTERN, ...". */
+static void
+mark_pattern(const char *name, bool seen[][CS_CATALOG_NAMES_MAX])
+{
+	char why[512], id[64], by[128];
+	const char *at;
+
+	(void)cs_catalog_explain(catalog, name, why, sizeof(why));
+	if (sscanf(why, "row %63s", id) != 1)
+		return;
+	at = strstr(why, "name ");
+	if (at == NULL)
+		at = strstr(why, "word ");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at + strlen("name "), "%127[^,;]", by), 1);
+	for (size_t i = 0; i < catalog->rule_count; i++) {
+		const struct cs_catalog_rule *rule = &catalog->rules[i];
+
+		for (unsigned int j = 0; strcmp(rule->id, id) == 0 && j < CS_CATALOG_NAMES_MAX; j++) {
+			if (j < rule->name_count + rule->word_count &&
+				strcmp(j < rule->name_count ? rule->names[j]
+							    : rule->loose[j - rule->name_count],
+					by) == 0)
+				seen[i][j] = true;
+		}
+	}
+}
+
+/* A pattern that no known kernel has is a guess, or shadowed by a row before it. */
+static void
+test_every_pattern_has_a_name(void **state)
+{
+	static char line[LINE_BYTES];
+	FILE *table = fopen(CS_TEST_DATA_DIR "/catalog/names.tsv", "re");
+	bool(*seen)[CS_CATALOG_NAMES_MAX] = calloc(catalog->rule_count, sizeof(*seen));
+	unsigned int missing = 0;
+
+	(void)state;
+	assert_non_null(table);
+	assert_non_null(seen);
+	while (fgets(line, sizeof(line), table) != NULL) {
+		char *columns[COLUMNS];
+
+		if (line[0] == '#')
+			continue;
+		assert_true(split(line, columns));
+		mark_pattern(columns[NAME], seen);
+	}
+	(void)fclose(table);
+	for (size_t i = 0; i < catalog->rule_count; i++) {
+		const struct cs_catalog_rule *rule = &catalog->rules[i];
+
+		assert_true(rule->name_count == 0 || rule->word_count == 0);
+		for (unsigned int j = 0; j < rule->name_count + rule->word_count; j++) {
+			if (seen[i][j])
+				continue;
+			missing++;
+			print_error("row %s: no line of names.tsv has '%s'\n", rule->id,
+				rule->name_count > 0 ? rule->names[j] : rule->loose[j]);
+		}
+	}
+	free(seen);
+	assert_int_equal(missing, 0);
 }
 
 /* c++filt's spelling must lead to the same row, type and world as the mangled one. */
@@ -359,6 +424,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_name_of_the_table),
+		cmocka_unit_test(test_every_pattern_has_a_name),
 		cmocka_unit_test(test_demangled_names_say_the_same),
 		cmocka_unit_test(test_what_nccl_names_tell),
 		cmocka_unit_test(test_markers_name_their_phases),
