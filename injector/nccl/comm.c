@@ -26,6 +26,7 @@ comm_fill(struct cs_nccl_comm *comm, uint64_t hash, int rank, int world, int nod
 	comm->rank = rank;
 	comm->world = world;
 	comm->nodes = nodes;
+	atomic_store_explicit(&comm->told, NULL, memory_order_relaxed);
 	comm->chain.open = false;
 	comm->chain.context = NULL;
 	memset(comm->name, 0, sizeof(comm->name));

@@ -34,6 +34,8 @@ struct cs_nccl_comm {
 	char name[64];
 	_Atomic uint32_t comm_id; /* in the segment, 0 not yet */
 	_Atomic uint32_t p2p_calls;
+	/* Versions 1 to 3: an init's context tells no communicator, its first event does. */
+	struct cs_nccl_comm *_Atomic told;
 	struct cs_nccl_comm_chain chain;
 };
 

@@ -98,12 +98,26 @@ announce_late(struct cs_nccl_comm *comm, const struct late_fields *fields)
 	cs_announce_late(&label, (uint32_t)fields->sequence);
 }
 
+/* Which communicator the context stands for; looked up once. */
+static struct cs_nccl_comm *
+comm_told(struct cs_nccl_comm *context, uint64_t hash, int rank, const char *name)
+{
+	struct cs_nccl_comm *comm =
+		context != NULL ? atomic_load_explicit(&context->told, memory_order_relaxed) : NULL;
+
+	if (comm != NULL && comm->hash == hash && comm->rank == rank)
+		return comm;
+	comm = cs_nccl_comm_open(hash, rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, name);
+	if (context != NULL)
+		atomic_store_explicit(&context->told, comm, memory_order_relaxed);
+	return comm;
+}
+
 static void
-announce_late_v1(const struct cs_nccl_event_legacy *event)
+announce_late_v1(struct cs_nccl_comm *context, const struct cs_nccl_event_legacy *event)
 {
 	const struct cs_nccl_coll_v1 *coll = &event->u.coll_v1;
-	struct cs_nccl_comm *comm =
-		cs_nccl_comm_open(coll->comm_hash, event->rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, coll->name);
+	struct cs_nccl_comm *comm = comm_told(context, coll->comm_hash, event->rank, coll->name);
 	uint8_t op = cs_nccl_op_by_number(coll->func);
 	struct cs_label label;
 
@@ -121,7 +135,7 @@ announce_late_v1(const struct cs_nccl_event_legacy *event)
 }
 
 static void
-announce_late_v2(unsigned int version, const struct cs_nccl_event_legacy *event)
+announce_late_v2(unsigned int version, struct cs_nccl_comm *context, const struct cs_nccl_event_legacy *event)
 {
 	const struct cs_nccl_coll_v2 *v2 = &event->u.coll_v2;
 	const struct cs_nccl_coll_v3 *v3 = &event->u.coll_v3;
@@ -130,9 +144,7 @@ announce_late_v2(unsigned int version, const struct cs_nccl_event_legacy *event)
 
 	fields.algorithm = version == 2 ? v2->algorithm : v3->algorithm;
 	fields.protocol = version == 2 ? v2->protocol : v3->protocol;
-	announce_late(
-		cs_nccl_comm_open(v2->comm_hash, event->rank, CS_RANK_UNKNOWN, CS_RANK_UNKNOWN, v2->name),
-		&fields);
+	announce_late(comm_told(context, v2->comm_hash, event->rank, v2->name), &fields);
 }
 
 static void
@@ -184,9 +196,9 @@ take_event_legacy(unsigned int version, struct cs_nccl_comm *comm, const struct 
 		return CS_NCCL_MARK_GROUP;
 	if (event->type == CS_NCCL_EVENT_COLL) {
 		if (version == 1)
-			announce_late_v1(event);
+			announce_late_v1(comm, event);
 		else if (version < 4)
-			announce_late_v2(version, event);
+			announce_late_v2(version, comm, event);
 		else
 			announce_late_v4(comm, &event->u.coll_v4);
 	}
@@ -232,10 +244,15 @@ record_event_state(unsigned int version, void *handle, int state, void *argument
 static void
 finalize(unsigned int version, struct cs_nccl_comm *comm)
 {
+	struct cs_nccl_comm *told;
+
 	if (comm == NULL)
 		return;
 	if (comm->chain.open)
 		cs_nccl_chain_finalize(version, comm);
+	told = atomic_load_explicit(&comm->told, memory_order_relaxed);
+	if (told != NULL)
+		cs_nccl_comm_close(told);
 	cs_nccl_comm_close(comm);
 }
 

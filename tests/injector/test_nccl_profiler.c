@@ -385,6 +385,32 @@ places_of_finished_communicators_are_used_again(void **state)
 	}
 }
 
+/* Before version 4 the communicator is told by its events alone. */
+static void
+places_are_used_again_when_init_tells_nothing(void **state)
+{
+	(void)state;
+	for (uint64_t hash = 1; hash <= 400; hash++) {
+		union descriptor coll = {0};
+		int rank = 3, mask = 0;
+		void *context = NULL;
+
+		ncclProfiler_v3.init(&context, &mask);
+		assert_non_null(context);
+		put(&coll, 16, &rank, sizeof(rank));
+		put_u64(&coll, 32, 0x6000 + hash);
+		put_text(&coll, 48, "AllReduce");
+		put_u64(&coll, 72, 100);
+		put_text(&coll, 88, "ncclFloat64");
+		for (int call = 0; call < 2; call++) {
+			late_facts = unknown_label();
+			legacy_launch(ncclProfiler_v3.start_event, ncclProfiler_v3.stop_event, context, coll);
+			assert_int_equal(late_facts.rank, 3);
+		}
+		assert_int_equal(ncclProfiler_v3.finalize(context), 0);
+	}
+}
+
 static void
 without_a_segment_events_still_succeed(void **state)
 {
@@ -415,6 +441,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(version_1, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			places_of_finished_communicators_are_used_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			places_are_used_again_when_init_tells_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_a_segment_events_still_succeed, setup, teardown),
 	};
 

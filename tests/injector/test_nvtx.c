@@ -247,6 +247,47 @@ a_group_is_held_until_its_end(void **state)
 	nvtxDomainRangePop(nccl);
 }
 
+/* torch and the engines push ranges around and inside of NCCL's, some with payloads and names that look like
+ * NCCL's: only NCCL's own domain is read. */
+static void
+other_domains_do_not_disturb(void **state)
+{
+	nvtxDomainHandle_t torch = nvtxDomainCreateA("torch");
+	struct reduce_payload theirs = {.hash = 7, .bytes = 999, .op = 1};
+	struct reduce_payload ours = {.hash = 1, .bytes = 43008, .op = 2};
+	nvtxPayloadData_t payload = {.schemaId = SCHEMA(5), .size = sizeof(theirs), .payload = &theirs};
+	nvtxEventAttributes_t attributes =
+		attributes_of(nvtxDomainRegisterStringA(torch, "ncclAllReduce"), &payload);
+	nvtxEventAttributes_t group = attributes_of(nvtxDomainRegisterStringA(torch, "ncclGroupStart"), NULL);
+	struct cs_label label;
+
+	(void)state;
+	nvtxRangePushA("c10d::allreduce_");
+	nvtxDomainRangePushEx(torch, &group);
+	nvtxDomainRangePushEx(torch, &attributes);
+	nvtxRangePushEx(&attributes);
+	assert_false(take(&label));
+	push("ncclAllReduce", &ours, sizeof(ours), SCHEMA(5));
+	nvtxDomainRangePushEx(torch, &attributes);
+	nvtxDomainMarkEx(torch, &attributes);
+	nvtxDomainRangePop(torch);
+	assert_true(take(&label));
+	assert_int_equal(label.bytes, 43008);
+	assert_int_equal(label.reduction, CS_REDUCTION_MAX);
+	assert_int_equal(label.works, 1);
+	nvtxDomainRangePop(nccl);
+	nvtxRangePop();
+	nvtxDomainRangePop(torch);
+	nvtxDomainRangePop(torch);
+	nvtxRangePop();
+	/* A call that was not launched is forgotten at its own end, whatever else is open. */
+	nvtxRangePushA("c10d::allreduce_");
+	push("ncclAllReduce", &ours, sizeof(ours), SCHEMA(5));
+	nvtxDomainRangePop(nccl);
+	assert_false(take(&label));
+	nvtxRangePop();
+}
+
 /* -- marks
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -432,6 +473,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_registered_schema_tells_the_layout, setup, teardown),
 		cmocka_unit_test_setup_teardown(communicators_come_from_init_calls, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_group_is_held_until_its_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_domains_do_not_disturb, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_that_match_become_marks, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			threads_make_system_calls_at_their_first_range_only, setup, teardown),
