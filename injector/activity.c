@@ -141,6 +141,8 @@ on_kernel(struct cs_activity *activity, const struct cs_activity_kernel *kernel)
 		activity->last_end_ns = kernel->end_ns;
 	if (kernel->graph_node_id != 0)
 		cs_launches_node(&activity->launches, kernel->correlation_id, kernel->graph_id);
+	cs_pace_kernel(&activity->pace, kernel->correlation_id,
+		kernel->graph_node_id != 0 ? kernel->graph_id : 0, kernel->start_ns, kernel->end_ns);
 	activity->resolve(&key, &identity);
 	if (identity.kind == CS_CATALOG_NONE) {
 		record.type = CS_RECORD_BUSY;

@@ -22,6 +22,7 @@
 #include "coalesce.h"
 #include "labels/labels.h"
 #include "launches.h"
+#include "pace.h"
 
 #include <stdatomic.h>
 
@@ -36,6 +37,7 @@ struct cs_activity {
 	_Atomic uint64_t wanted_devices; /* one bit per device that records named in vain */
 	struct cs_coalesce coalesce;
 	struct cs_launches launches;
+	struct cs_pace pace; /* of the window that the worker has begun */
 	uint64_t now_ns;
 	/* of the buffer being parsed */
 	uint64_t kernels, bad, unknown_device, last_end_ns;

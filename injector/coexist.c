@@ -27,6 +27,13 @@ cs_coexist_should_unsubscribe(
 	return now_ns > last_graph_ns && now_ns - last_graph_ns >= CS_COEXIST_QUIET_NS / haste;
 }
 
+bool
+cs_coexist_should_hold(uint64_t now_ns, uint64_t since_ns, uint64_t launched_ns)
+{
+	return launched_ns != 0 && now_ns - launched_ns < CS_COEXIST_HOLD_IDLE_NS / haste &&
+	       now_ns - since_ns < CS_COEXIST_HOLD_NS / haste;
+}
+
 static bool
 work_went_on(const struct cs_coexist_window *window)
 {

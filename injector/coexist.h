@@ -4,7 +4,9 @@
  *
  * Subscription. While we hold one, torch.profiler records no GPU event for the life of the process. So it is
  * given up when no graph has been captured for CS_COEXIST_QUIET_NS, or, when there never was a graph,
- * CS_COEXIST_NO_GRAPH_NS after the first context. Full mode keeps it. Tracing needs none.
+ * CS_COEXIST_NO_GRAPH_NS after the first context; up to CS_COEXIST_HOLD_NS later while there is work (none
+ * for CS_COEXIST_HOLD_IDLE_NS: not) and what tracing costs it has not been measured. Full mode keeps it.
+ * Tracing needs none.
  *
  * Buffers. Another tool replaces our buffer callbacks without a word. A window in which work went on and
  * CUPTI neither asked us for a buffer nor returned one is foreign. Buffers that we still have with CUPTI make
@@ -32,6 +34,8 @@
 #define CS_COEXIST_STEP_BACK_NS   60000000000ULL
 #define CS_COEXIST_SILENT_MAX     3U
 #define CS_COEXIST_BUSY_SHARE     0.2
+#define CS_COEXIST_HOLD_NS        60000000000ULL
+#define CS_COEXIST_HOLD_IDLE_NS   10000000000ULL
 #define CS_COEXIST_RETURN_NS      500000000ULL
 #define CS_COEXIST_PROBES_IN_VAIN 3U
 
@@ -43,6 +47,11 @@ uint64_t cs_coexist_step_back_ns(void);
 /* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_REALTIME; a clock set back only delays. */
 bool cs_coexist_should_unsubscribe(
 	enum cs_mode mode, uint64_t now_ns, uint64_t first_context_ns, uint64_t last_graph_ns);
+
+/* Past that moment: whether to keep the subscription for measuring what tracing costs (governor.h), since
+ * `since_ns`, when the last launch was seen at launched_ns. Only while there is work, and for
+ * CS_COEXIST_HOLD_NS at most. All CLOCK_MONOTONIC. */
+bool cs_coexist_should_hold(uint64_t now_ns, uint64_t since_ns, uint64_t launched_ns);
 
 /* What happened between two looks at the counters. */
 struct cs_coexist_window {

@@ -153,3 +153,38 @@ cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts)
 	counts->launches = activity.launches.count;
 	pthread_mutex_unlock(&parse_lock);
 }
+
+/* -- pace: under the parser's lock, which is short ------------------------------------------------------- */
+
+void
+cs_delivery_pace_begin(uint64_t now_ns)
+{
+	pthread_mutex_lock(&parse_lock);
+	cs_pace_begin(&activity.pace, now_ns);
+	pthread_mutex_unlock(&parse_lock);
+}
+
+void
+cs_delivery_pace_end(uint64_t now_ns)
+{
+	pthread_mutex_lock(&parse_lock);
+	cs_pace_end(&activity.pace, now_ns);
+	pthread_mutex_unlock(&parse_lock);
+}
+
+void
+cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns)
+{
+	pthread_mutex_lock(&parse_lock);
+	*kernels = activity.pace.kernels;
+	*first_ns = activity.pace.first_ns;
+	pthread_mutex_unlock(&parse_lock);
+}
+
+void
+cs_delivery_pace_take(struct cs_pace *pace)
+{
+	pthread_mutex_lock(&parse_lock);
+	*pace = activity.pace;
+	pthread_mutex_unlock(&parse_lock);
+}

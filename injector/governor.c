@@ -1,60 +1,254 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor.h"
 
+#include "clock.h"
+
 #define PERTURBATION_MAX 4.0
 #define MARGIN           0.75
+#define SPARSE           8U
+/* A window with less work than this share teaches nothing about steps. */
+#define BUSY_SHARE 4U
+/* A graph with at least this share of the launches of the most frequent one is usual. */
+#define USUAL_SHARE 4U
 
 void
-cs_governor_init(struct cs_governor *governor, double budget, uint64_t base_period_ns, uint64_t window_ns)
+cs_governor_init(
+	struct cs_governor *governor, double budget, uint64_t base_period_ns, uint64_t base_window_ns)
 {
 	*governor = (struct cs_governor){
 		.budget = budget,
 		.base_period_ns = base_period_ns,
-		.window_ns = window_ns,
+		.base_window_ns = base_window_ns,
 		.perturbation = -1,
+		.bound = -1,
+		.quick = CS_GOVERNOR_QUICK,
 	};
 }
 
-void
-cs_governor_measure(struct cs_governor *governor, const struct cs_steps_medians *steps)
+static double
+clamp(double perturbation)
 {
-	double measured;
-
-	if (steps->traced_count < CS_GOVERNOR_SAMPLES_MIN ||
-		steps->untraced_count < CS_GOVERNOR_SAMPLES_MIN || steps->untraced_ns == 0)
-		return;
-	measured = (double)steps->traced_ns / (double)steps->untraced_ns - 1;
-	if (measured < 0)
-		measured = 0;
-	if (measured > PERTURBATION_MAX)
-		measured = PERTURBATION_MAX;
-	governor->perturbation =
-		governor->perturbation < 0 ? measured : (governor->perturbation + measured) / 2;
+	return perturbation < 0 ? 0 : perturbation > PERTURBATION_MAX ? PERTURBATION_MAX : perturbation;
 }
 
 static double
-cost_of(const struct cs_governor *governor, unsigned int exponent)
+expected(const struct cs_governor *governor)
 {
-	double period_ns = (double)(governor->base_period_ns << exponent);
-	double perturbation = governor->perturbation < 0 ? CS_GOVERNOR_UNMEASURED : governor->perturbation;
+	if (governor->perturbation >= 0)
+		return governor->perturbation;
+	return governor->bound >= 0 ? governor->bound : CS_GOVERNOR_UNMEASURED;
+}
 
-	return perturbation * (double)governor->window_ns / period_ns;
+/* The longest window, as an exponent. */
+static unsigned int
+window_exponent_max(const struct cs_governor *governor)
+{
+	unsigned int exponent = 0;
+
+	while (exponent < CS_GOVERNOR_WINDOW_EXPONENT_MAX &&
+		governor->base_window_ns << (exponent + 1) <= CS_GOVERNOR_WINDOW_MAX_NS)
+		exponent++;
+	return exponent;
+}
+
+static uint64_t
+allowance_ns(const struct cs_governor *governor)
+{
+	return (uint64_t)(governor->budget * (double)(CS_SPENDING_SECONDS * CS_NS_PER_S));
+}
+
+/* The window's length, cut to what a minute pays for. */
+static uint64_t
+affordable_window_ns(const struct cs_governor *governor)
+{
+	uint64_t window_ns = governor->base_window_ns << governor->window_exponent;
+	uint64_t least_ns = governor->base_window_ns >> CS_GOVERNOR_WINDOW_EXPONENT_MAX;
+
+	while (window_ns / 2 >= least_ns && window_ns >= 2 * CS_NS_PER_MS &&
+		expected(governor) * (double)window_ns > MARGIN * (double)allowance_ns(governor))
+		window_ns /= 2;
+	return window_ns;
+}
+
+/* What the account takes for granted is put right when the perturbation turns out to be higher. */
+static void
+revise(struct cs_governor *governor, double before)
+{
+	double now = expected(governor);
+
+	if (before > 0 && now > before)
+		cs_spending_scale(&governor->spending, now / before);
+}
+
+/* -- measuring ------------------------------------------------------------------------------------------- */
+
+bool
+cs_governor_ratio(const struct cs_steps_graph *graph, double *ratio)
+{
+	uint32_t enough = graph->untraced_ns >= CS_GOVERNOR_LONG_NS ? CS_GOVERNOR_SAMPLES_LONG
+								    : CS_GOVERNOR_SAMPLES_MIN;
+
+	if (graph->traced_count < enough || graph->untraced_count < enough || graph->untraced_ns == 0)
+		return false;
+	*ratio = 1 + clamp((double)graph->traced_ns / (double)graph->untraced_ns - 1);
+	return true;
+}
+
+static void
+want_window(struct cs_governor *governor, uint64_t step_ns, bool may_shrink)
+{
+	unsigned int most = window_exponent_max(governor);
+	unsigned int wanted = 0;
+
+	while (wanted < most && (governor->base_window_ns << wanted) < CS_GOVERNOR_STEPS * step_ns)
+		wanted++;
+	if (wanted > governor->window_exponent) {
+		governor->window_exponent = wanted;
+		governor->window_calm = 0;
+	} else if (wanted == governor->window_exponent) {
+		governor->window_calm = 0;
+	} else if (may_shrink && ++governor->window_calm >= CS_GOVERNOR_WINDOW_CALM) {
+		governor->window_exponent--;
+		governor->window_calm = 0;
+	}
 }
 
 void
-cs_governor_choose(struct cs_governor *governor, struct cs_governor_choice *choice)
+cs_governor_measure(struct cs_governor *governor, const struct cs_steps_graph *graphs, size_t count)
 {
-	unsigned int steps = 0;
+	double before = expected(governor);
+	double worst = -1;
+	uint64_t step_ns = 0;
+	uint64_t most = 0;
 
-	while (steps < 2 && governor->exponent < CS_GOVERNOR_EXPONENT_MAX &&
-		cost_of(governor, governor->exponent) > governor->budget) {
-		governor->exponent++;
-		steps++;
+	for (size_t i = 0; i < count; i++)
+		if (!graphs[i].eager && graphs[i].untraced_total > most)
+			most = graphs[i].untraced_total;
+	for (size_t i = 0; i < count; i++) {
+		double ratio;
+
+		if (cs_governor_ratio(&graphs[i], &ratio) && ratio - 1 > worst)
+			worst = ratio - 1;
+		/* From one launch of a graph that comes rarely to the next is more than a step. */
+		if (!graphs[i].eager && graphs[i].untraced_count >= CS_GOVERNOR_SAMPLES_LONG &&
+			graphs[i].untraced_total >= most / USUAL_SHARE && graphs[i].untraced_ns > step_ns)
+			step_ns = graphs[i].untraced_ns;
 	}
-	if (steps > 0) {
+	want_window(governor, step_ns, false);
+	if (worst < 0)
+		return;
+	governor->perturbation = governor->perturbation < 0 ? worst : (governor->perturbation + worst) / 2;
+	revise(governor, before);
+}
+
+/* -- learning from records ------------------------------------------------------------------------------- */
+
+static void
+learn_bound(struct cs_governor *governor, const struct cs_pace_summary *summary)
+{
+	double lost_ns = (double)summary->kernels * CS_GOVERNOR_KERNEL_NS;
+	double rest_ns = (double)summary->active_ns - lost_ns;
+	double bound = rest_ns > 0 ? clamp(lost_ns / rest_ns) : PERTURBATION_MAX;
+	double before = expected(governor);
+
+	governor->bound = bound > governor->bound ? bound : (governor->bound + bound) / 2;
+	revise(governor, before);
+}
+
+static void
+learn_steps(struct cs_governor *governor, const struct cs_pace_summary *summary, uint64_t window_ns)
+{
+	if (summary->step_ns != 0) {
+		governor->vain = 0;
+		want_window(governor, summary->step_ns, true);
+	} else if (summary->busy_ns < summary->length_ns / BUSY_SHARE) {
+		return;
+	} else if (governor->vain > 0) {
+		governor->vain--;
+	} else if (governor->window_exponent < window_exponent_max(governor) &&
+		   window_ns == governor->base_window_ns << governor->window_exponent) {
+		governor->window_exponent++;
+		governor->window_calm = 0;
+	} else {
+		governor->window_exponent = 0;
+		governor->vain = CS_GOVERNOR_VAIN;
+	}
+}
+
+/* What a window has cost. */
+static uint64_t
+actual_ns(const struct cs_governor *governor, uint64_t active_ns, uint64_t kernels)
+{
+	double most_ns = PERTURBATION_MAX * (double)active_ns;
+	uint64_t kernels_ns = kernels * CS_GOVERNOR_KERNEL_NS;
+
+	if (governor->perturbation >= 0)
+		return (uint64_t)(governor->perturbation * (double)active_ns);
+	return (double)kernels_ns < most_ns ? kernels_ns : (uint64_t)most_ns;
+}
+
+void
+cs_governor_learn(struct cs_governor *governor, const struct cs_pace_summary *summary, uint64_t end_ns)
+{
+	uint64_t idle_ns = summary->length_ns - summary->active_ns;
+	uint64_t window_ns = affordable_window_ns(governor);
+
+	if (summary->kernels == 0) {
+		cs_governor_forget(governor, end_ns);
+		governor->quick = CS_GOVERNOR_QUICK;
+		return;
+	}
+	cs_spending_settle(
+		&governor->spending, end_ns, actual_ns(governor, summary->active_ns, summary->kernels));
+	if (idle_ns >= CS_GOVERNOR_QUICK_NS)
+		governor->quick = CS_GOVERNOR_QUICK;
+	else if (governor->quick > 0)
+		governor->quick--;
+	if (summary->active_ns == 0)
+		return;
+	learn_bound(governor, summary);
+	/* A stump of a window (its first half was idle, or a request cut it off) says nothing of its length.
+	 */
+	if (summary->step_ns != 0 || summary->active_ns >= window_ns / 2)
+		learn_steps(governor, summary, window_ns);
+}
+
+void
+cs_governor_forget(struct cs_governor *governor, uint64_t end_ns)
+{
+	cs_spending_settle(&governor->spending, end_ns, 0);
+}
+
+/* -- choosing -------------------------------------------------------------------------------------------- */
+
+static double
+cost_of(const struct cs_governor *governor, uint64_t window_ns, unsigned int exponent)
+{
+	return expected(governor) * (double)window_ns / (double)(governor->base_period_ns << exponent);
+}
+
+static bool
+fits(const struct cs_governor *governor, uint64_t window_ns, unsigned int exponent, double share)
+{
+	uint64_t sparse = governor->base_period_ns / governor->base_window_ns;
+
+	if (sparse > SPARSE)
+		sparse = SPARSE;
+	return cost_of(governor, window_ns, exponent) <= share * governor->budget &&
+	       (governor->base_period_ns << exponent) >= sparse * window_ns;
+}
+
+static void
+choose_period(struct cs_governor *governor, uint64_t window_ns)
+{
+	if (!fits(governor, window_ns, governor->exponent, 1)) {
 		governor->calm = 0;
-	} else if (governor->exponent > 0 &&
-		   cost_of(governor, governor->exponent - 1) <= MARGIN * governor->budget) {
+		do {
+			if (governor->exponent < CS_GOVERNOR_EXPONENT_MAX)
+				governor->exponent++;
+		} while (governor->skipped && governor->exponent < CS_GOVERNOR_EXPONENT_MAX &&
+			 !fits(governor, window_ns, governor->exponent, 1));
+	} else if (governor->exponent > 0 && fits(governor, window_ns, governor->exponent - 1, MARGIN)) {
 		if (++governor->calm >= CS_GOVERNOR_CALM) {
 			governor->exponent--;
 			governor->calm = 0;
@@ -62,6 +256,52 @@ cs_governor_choose(struct cs_governor *governor, struct cs_governor_choice *choi
 	} else {
 		governor->calm = 0;
 	}
+	governor->skipped = false;
+}
+
+/* The base period, or the next that is short enough when halved; twice the window at least. 0: no finer than
+ * the period. */
+static uint64_t
+quick_grid_ns(const struct cs_governor *governor, uint64_t period_ns, uint64_t window_ns)
+{
+	uint64_t grid_ns = governor->base_period_ns;
+
+	while (grid_ns > CS_GOVERNOR_QUICK_NS)
+		grid_ns /= 2;
+	while (grid_ns < 2 * window_ns)
+		grid_ns *= 2;
+	return grid_ns < period_ns ? grid_ns : 0;
+}
+
+void
+cs_governor_choose(struct cs_governor *governor, struct cs_governor_choice *choice)
+{
+	uint64_t window_ns = affordable_window_ns(governor);
+
+	choose_period(governor, window_ns);
+	choice->window_ns = window_ns;
 	choice->period_ns = governor->base_period_ns << governor->exponent;
-	choice->cost = cost_of(governor, governor->exponent);
+	choice->quick_ns = governor->quick > 0 ? quick_grid_ns(governor, choice->period_ns, window_ns) : 0;
+	choice->cost = cost_of(governor, window_ns, governor->exponent);
+}
+
+bool
+cs_governor_afford(struct cs_governor *governor, uint64_t now_ns, uint64_t window_ns)
+{
+	uint64_t cost_ns = (uint64_t)(expected(governor) * (double)window_ns);
+
+	if (cs_spending_reserve(&governor->spending, now_ns, cost_ns, allowance_ns(governor)))
+		return true;
+	governor->skipped = true;
+	return false;
+}
+
+bool
+cs_governor_overdraws(
+	const struct cs_governor *governor, uint64_t now_ns, uint64_t active_ns, uint64_t kernels)
+{
+	uint64_t booked_ns =
+		cs_spending_total_ns(&governor->spending, now_ns) - governor->spending.reserved_ns;
+
+	return booked_ns + actual_ns(governor, active_ns, kernels) > allowance_ns(governor);
 }

@@ -23,6 +23,7 @@ slice(uint64_t now_ns, enum cs_depth depth, struct cs_schedule_plan *plan)
 	uint64_t ordinal = now_ns / CS_SCHEDULE_SLICE_NS;
 
 	plan->depth = depth;
+	plan->sampled = false;
 	plan->ordinal = (uint32_t)ordinal;
 	plan->until_ns = (ordinal + 1) * CS_SCHEDULE_SLICE_NS;
 }
@@ -30,17 +31,20 @@ slice(uint64_t now_ns, enum cs_depth depth, struct cs_schedule_plan *plan)
 static void
 sample(const struct cs_schedule *schedule, uint64_t now_ns, struct cs_schedule_plan *plan)
 {
-	uint64_t ordinal = now_ns / schedule->period_ns;
-	uint64_t begin_ns = ordinal * schedule->period_ns;
+	uint64_t grid_ns = schedule->quick_ns != 0 ? schedule->quick_ns : schedule->period_ns;
+	uint64_t ordinal = now_ns / grid_ns;
+	uint64_t begin_ns = ordinal * grid_ns;
 	bool deep = now_ns - begin_ns < schedule->window_ns;
 
-	if (schedule->window_ns >= schedule->period_ns) {
+	if (schedule->window_ns >= grid_ns) {
 		slice(now_ns, CS_DEPTH_DEEP, plan);
+		plan->sampled = true;
 		return;
 	}
 	plan->depth = deep ? CS_DEPTH_DEEP : CS_DEPTH_OFF;
+	plan->sampled = true;
 	plan->ordinal = (uint32_t)ordinal;
-	plan->until_ns = begin_ns + (deep ? schedule->window_ns : schedule->period_ns);
+	plan->until_ns = begin_ns + (deep ? schedule->window_ns : grid_ns);
 }
 
 /* Whether a request is under way; what begins later bounds the plan. */

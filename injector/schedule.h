@@ -6,7 +6,9 @@
  *
  * Sample mode. Periods begin at multiples of their length of CLOCK_REALTIME, so every process of every node
  * traces the same moments. A period of base length times 2^n begins together with one of the base length, so
- * processes that look at different rates still meet. Within a period:
+ * processes that look at different rates, or for longer, still meet. For a quick start windows come on the
+ * finer grid `quick_ns`, into which periods fall too. Length, period and grid are the governor's, and change
+ * between windows only. Within a period:
  *
  *   | deep (window_ns) | off ... |
  *
@@ -36,6 +38,7 @@ struct cs_schedule {
 	enum cs_mode mode;
 	uint64_t period_ns;
 	uint64_t window_ns;
+	uint64_t quick_ns; /* 0: none */
 	bool paused;
 	bool asked;
 	uint64_t asked_from_ns, asked_until_ns; /* CLOCK_REALTIME */
@@ -49,6 +52,7 @@ struct cs_schedule {
 
 struct cs_schedule_plan {
 	enum cs_depth depth;
+	bool sampled;      /* by the sampling plan, whose windows the budget pays; not asked for */
 	uint32_t ordinal;  /* of the period or slice since 1970, cut to 32 bits: the same in all processes */
 	uint64_t until_ns; /* CLOCK_REALTIME: when to look again; > now */
 };

@@ -28,6 +28,20 @@ on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 		cs_labels_on_resource(cbid, data);
 }
 
+static void
+note(uint64_t graph, uint32_t correlation_id)
+{
+	struct cs_steps_launch launch = {
+		.graph = graph,
+		.monotonic_ns = cs_clock_monotonic_ns(),
+		.correlation_id = correlation_id,
+		.switches = cs_tracing_switches(),
+		.traced = cs_tracing_depth() == CS_DEPTH_DEEP,
+	};
+
+	cs_steps_note(&steps, &launch);
+}
+
 /* The label side has switched cuGraphLaunch on. */
 static void
 note_graph_launch(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
@@ -39,14 +53,36 @@ note_graph_launch(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 		data->callbackSite != CUPTI_API_ENTER || !launch)
 		return;
 	/* Both variants have the same parameters. */
-	cs_steps_note(&steps, (uint64_t)(uintptr_t)launch->hGraph, cs_clock_monotonic_ns(),
-		cs_tracing_depth() == CS_DEPTH_DEEP);
+	note((uint64_t)(uintptr_t)launch->hGraph, data->correlationId);
 }
 
-bool
-cs_subscription_steps(struct cs_steps_medians *medians)
+/* The label side counts eager launches of collectives at their exit. */
+static void
+note_eager(const CUpti_CallbackData *data)
 {
-	return cs_steps_medians(&steps, medians);
+	static _Atomic uint64_t noted;
+	uint64_t before, now;
+
+	if (data->callbackSite != CUPTI_API_EXIT)
+		return;
+	now = cs_labels_eager_collectives();
+	before = atomic_load_explicit(&noted, memory_order_relaxed);
+	if (now - before >= CS_STEPS_EAGER_COLLECTIVES && now > before &&
+		atomic_compare_exchange_strong_explicit(
+			&noted, &before, now, memory_order_relaxed, memory_order_relaxed))
+		note(CS_STEPS_EAGER, 0);
+}
+
+size_t
+cs_subscription_steps(struct cs_steps_graph *graphs)
+{
+	return cs_steps_read(&steps, graphs);
+}
+
+void
+cs_subscription_name_graph(uint32_t correlation_id, uint32_t graph_id)
+{
+	cs_steps_name(&steps, correlation_id, graph_id);
 }
 
 /* Application threads, inside their CUDA calls. */
@@ -62,6 +98,7 @@ on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, cons
 		else if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cs_injector_borrow_writer()) {
 			note_graph_launch(cbid, data);
 			cs_labels_on_driver_api(cbid, data);
+			note_eager(data);
 		}
 	}
 	errno = saved_errno;

@@ -20,8 +20,9 @@ int cs_subscription_begin(
 void cs_subscription_end(struct cs_instance *instance);
 
 bool cs_subscription_held(void);
-/* Step times of graphs that were launched while we were subscribed. Any thread. */
-bool cs_subscription_steps(struct cs_steps_medians *medians);
+/* Step times of what was launched while we were subscribed: cs_steps_read, cs_steps_name. Worker. */
+size_t cs_subscription_steps(struct cs_steps_graph *graphs);
+void cs_subscription_name_graph(uint32_t correlation_id, uint32_t graph_id);
 /* Switches the label side's callbacks on, when held. CONTEXT_CREATED or worker. */
 void cs_subscription_enable_labels(void);
 

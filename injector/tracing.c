@@ -11,11 +11,25 @@ static const CUpti_ActivityKind deep_kinds[] = {
 #define DEEP_KINDS (sizeof(deep_kinds) / sizeof(deep_kinds[0]))
 
 static _Atomic uint32_t now; /* enum cs_depth */
+static _Atomic uint32_t switches;
 
 enum cs_depth
 cs_tracing_depth(void)
 {
 	return (enum cs_depth)atomic_load_explicit(&now, memory_order_relaxed);
+}
+
+uint32_t
+cs_tracing_switches(void)
+{
+	return atomic_load_explicit(&switches, memory_order_relaxed);
+}
+
+static void
+set_depth(enum cs_depth depth)
+{
+	atomic_store_explicit(&now, depth, memory_order_relaxed);
+	atomic_fetch_add_explicit(&switches, 1, memory_order_relaxed);
 }
 
 static void
@@ -57,7 +71,7 @@ cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult
 		return 0;
 	if (depth == CS_DEPTH_OFF) {
 		disable(&instance->cupti, DEEP_KINDS);
-		atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
+		set_depth(CS_DEPTH_OFF);
 		return 0;
 	}
 	if (!atomic_load(&instance->callbacks_registered)) {
@@ -69,7 +83,7 @@ cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult
 	*failure = enable(&instance->cupti);
 	if (*failure != CUPTI_SUCCESS)
 		return -EIO;
-	atomic_store_explicit(&now, CS_DEPTH_DEEP, memory_order_relaxed);
+	set_depth(CS_DEPTH_DEEP);
 	return 0;
 }
 
@@ -87,5 +101,5 @@ cs_tracing_begin_early(struct cs_instance *instance)
 void
 cs_tracing_forget(void)
 {
-	atomic_store_explicit(&now, CS_DEPTH_OFF, memory_order_relaxed);
+	set_depth(CS_DEPTH_OFF);
 }

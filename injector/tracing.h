@@ -24,6 +24,8 @@ CUptiResult cs_tracing_register(struct cs_instance *instance);
 void cs_tracing_begin_early(struct cs_instance *instance);
 
 enum cs_depth cs_tracing_depth(void);
+/* How often tracing was switched on or off in this process. Any thread. */
+uint32_t cs_tracing_switches(void);
 /* To OFF or DEEP. 0, or -EIO with CUPTI's result in *failure and depth OFF. */
 int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
 /* Somebody else's kinds now: forget, without touching CUPTI. */

@@ -36,8 +36,9 @@ settle_one(struct cs_windows *windows, const struct cs_window *window, uint64_t 
 	struct cs_status *status = cs_segment_writer_status(windows->writer);
 	enum cs_depth seen = foreign ? CS_DEPTH_OFF : window->depth;
 
-	atomic_fetch_add_explicit(
-		&status->trace_ns[seen], window->end_ns - window->start_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&status->trace_ns[seen],
+		window->end_ns - window->start_ns - window->idle_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&status->trace_ns[CS_DEPTH_OFF], window->idle_ns, memory_order_relaxed);
 	if (window->depth == CS_DEPTH_OFF)
 		return;
 	write_window(windows, window, launches - windows->launches_reported, foreign);
@@ -68,6 +69,31 @@ cs_windows_settle_begun(struct cs_windows *windows, uint64_t launches, uint64_t 
 }
 
 void
+cs_windows_wait(struct cs_windows *windows, uint64_t now_ns)
+{
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+
+	if (windows->waiting_ns != 0)
+		return;
+	windows->waiting_ns = now_ns;
+	atomic_store_explicit(&status->depth, CS_DEPTH_OFF, memory_order_relaxed);
+	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
+}
+
+void
+cs_windows_turn_idle(
+	struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns, uint64_t work_ns)
+{
+	uint64_t since_ns = windows->waiting_ns;
+	uint64_t until_ns = work_ns != 0 && work_ns < now_ns ? work_ns : now_ns;
+
+	windows->waiting_ns = 0;
+	if (since_ns >= windows->open.start_ns && until_ns > since_ns)
+		windows->open.idle_ns = until_ns - since_ns;
+	cs_windows_turn(windows, depth, ordinal, now_ns);
+}
+
+void
 cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns)
 {
 	struct cs_window *open = &windows->open;
@@ -75,6 +101,7 @@ cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordina
 
 	/* The clock may have been set back meanwhile. */
 	open->end_ns = now_ns > open->start_ns ? now_ns : open->start_ns;
+	windows->waiting_ns = 0;
 	if (open->end_ns > open->start_ns || open->depth != CS_DEPTH_OFF) {
 		if (windows->pending_count == CS_WINDOWS_PENDING) {
 			settle_one(windows, &windows->pending[0], windows->launches_reported, false);

@@ -18,17 +18,26 @@ struct cs_window {
 	enum cs_depth depth;
 	uint32_t ordinal;
 	uint64_t start_ns, end_ns; /* CLOCK_REALTIME */
+	uint64_t idle_ns;          /* of it: waiting for work, no tracing time */
 };
 
 struct cs_windows {
 	struct cs_segment_writer *writer;
 	struct cs_window open;
+	uint64_t waiting_ns; /* since when, CLOCK_REALTIME; 0: it is not */
 	uint32_t pending_count;
 	struct cs_window pending[CS_WINDOWS_PENDING];
 	uint64_t launches_reported;
 };
 
 void cs_windows_init(struct cs_windows *windows, struct cs_segment_writer *writer, uint64_t now_ns);
+/* The window that is open should be over and has seen no work yet: from now on readers are told that nothing
+ * is traced (STATUS depth), which is what it costs. */
+void cs_windows_wait(struct cs_windows *windows, uint64_t now_ns);
+/* Closes the open stretch, of which the time from its waiting until `work_ns` (0: until now) was idle, and
+ * begins another. */
+void cs_windows_turn_idle(
+	struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns, uint64_t work_ns);
 /* Closes the open stretch and begins another. */
 void cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns);
 /* Writes what is pending. launches: graph launches recorded so far. foreign: they belonged to

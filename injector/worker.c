@@ -31,16 +31,13 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 		cs_worker_come_back(w);
 		return;
 	}
+	cs_worker_plan_sampling(w, plan);
 	if (plan->depth != w->windows.open.depth ||
 		(plan->depth != CS_DEPTH_OFF && plan->ordinal != w->windows.open.ordinal))
 		if (!w->lingering || plan->depth == CS_DEPTH_DEEP)
 			cs_worker_turn_window(w, plan);
-	/* Once per period, when its window is over. */
-	if (w->schedule.mode == CS_MODE_SAMPLE && plan->ordinal != w->governed_ordinal &&
-		plan->depth != CS_DEPTH_DEEP && !w->lingering) {
-		w->governed_ordinal = plan->ordinal;
+	if (w->unsettled && w->monotonic_ns >= w->settle_ns)
 		cs_worker_govern(w);
-	}
 }
 
 static void
@@ -143,6 +140,7 @@ int
 cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 {
 	uint64_t now_ns = cs_clock_realtime_ns();
+	struct cs_governor_choice choice;
 
 	atomic_store(&instance->leaving, CS_LEAVING_NOT);
 	worker.instance = instance;
@@ -151,6 +149,9 @@ cs_worker_start(struct cs_instance *instance, struct cs_segment_writer *writer)
 	cs_schedule_init(&worker.schedule, &instance->settings);
 	cs_governor_init(&worker.governor, instance->settings.budget, worker.schedule.period_ns,
 		worker.schedule.window_ns);
+	cs_governor_choose(&worker.governor, &choice);
+	worker.schedule.period_ns = choice.period_ns;
+	worker.schedule.quick_ns = choice.quick_ns;
 	cs_windows_init(&worker.windows, writer, now_ns);
 	worker.windows.open.depth = cs_tracing_depth();
 	if (instance->settings.mode == CS_MODE_SAMPLE)

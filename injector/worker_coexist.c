@@ -67,6 +67,7 @@ yield_to_other(struct cs_worker *w)
 		"paused (docs/coexistence.md)",
 		(unsigned int)(cs_coexist_step_back_ns() / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
+	cs_worker_end_sampling(w);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 	settle(w, true);
 	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
@@ -154,6 +155,7 @@ cs_worker_watch_return(struct cs_worker *w)
 		return;
 	w->awaiting = false;
 	w->probing = true;
+	w->asked = false;
 	w->judging = false;
 	cs_worker_open_window(w, w->windows.open.ordinal);
 	w->lingering = true;
@@ -218,8 +220,13 @@ cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 {
 	uint64_t first_ns = atomic_load(&w->instance->first_context_ns);
 
+	cs_worker_note_launches(w);
 	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->now_ns, first_ns,
-					       cs_labels_last_graph_ns()))
+					       cs_labels_last_graph_ns())) {
+		w->holding_ns = 0;
+		return;
+	}
+	if (cs_worker_hold_for_measuring(w))
 		return;
 	if (!cs_instance_enter_cupti())
 		return;

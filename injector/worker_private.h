@@ -4,6 +4,7 @@
  *
  *   worker.c           the loop: what is due, and how long to sleep
  *   worker_windows.c   opens and closes windows
+ *   worker_sampling.c  which windows of the plan are worth their cost, and what they taught
  *   worker_delivery.c  flushes
  *   worker_coexist.c   whose CUPTI is it
  *   worker_status.c    what stands in the segment
@@ -59,7 +60,18 @@ struct cs_worker {
 	uint64_t step_back_until_ns; /* monotonic */
 	uint64_t ignore_before_ns;   /* buffers older than this are with another tool */
 
-	uint32_t governed_ordinal;
+	/* The sampling window that is open, or the last one until it is settled with the governor. */
+	bool sampling;                       /* one is open */
+	bool unsettled;                      /* it has ended */
+	bool asked;                          /* the window that is open, or opens, somebody asked for */
+	uint64_t sampling_end_ns, settle_ns; /* monotonic: when it ended, when its records should be in */
+	bool skipping; /* the window `skipped_ordinal` is not opened, or was cut short */
+	uint32_t skipped_ordinal;
+	/* Since when the subscription is held for measuring alone, 0 not; the last launch that was seen, and
+	 * how many then. */
+	uint64_t holding_ns, launched_ns; /* monotonic */
+	uint64_t launches;
+
 	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_kernels, watched_bad;
@@ -75,6 +87,17 @@ void cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth);
 void cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan);
 void cs_worker_open_window(struct cs_worker *w, uint32_t ordinal);
 void cs_worker_close_window(struct cs_worker *w, uint32_t ordinal);
+
+/* worker_sampling.c. plan: takes back what the account does not pay for, and cuts short a window that costs
+ * more than was thought. begin, end: a window has been opened, closed. govern: settles the last window when
+ * its records are in. hold: whether the subscription is worth keeping a little longer; note_launches: once a
+ * second, for that. */
+void cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan);
+void cs_worker_begin_sampling(struct cs_worker *w);
+void cs_worker_end_sampling(struct cs_worker *w);
+void cs_worker_govern(struct cs_worker *w);
+bool cs_worker_hold_for_measuring(struct cs_worker *w);
+void cs_worker_note_launches(struct cs_worker *w);
 
 /* worker_delivery.c. settle_when_sure: after a flush that began after the windows were closed; and not before
  * it is known whose they were. */
@@ -92,9 +115,8 @@ void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_come_back(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 
-/* worker_status.c. govern: once per period, when its window is over. */
+/* worker_status.c */
 void cs_worker_name_devices(struct cs_worker *w);
-void cs_worker_govern(struct cs_worker *w);
 void cs_worker_update_status(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_update_memory(struct cs_worker *w);

@@ -45,26 +45,6 @@ cs_worker_name_devices(struct cs_worker *w)
 		name_device(w, (uint32_t)__builtin_ctzll(wanted), 0);
 }
 
-void
-cs_worker_govern(struct cs_worker *w)
-{
-	struct cs_steps_medians steps;
-	struct cs_governor_choice choice;
-
-	if (cs_subscription_steps(&steps))
-		cs_governor_measure(&w->governor, &steps);
-	cs_governor_choose(&w->governor, &choice);
-	if (choice.period_ns != w->schedule.period_ns)
-		cs_log_info("Sampling period changes period_ms=%llu perturbation=%.3f cost=%.4f",
-			(unsigned long long)(choice.period_ns / CS_NS_PER_MS), w->governor.perturbation,
-			choice.cost);
-	w->schedule.period_ns = choice.period_ns;
-	if (w->governor.perturbation >= 0)
-		atomic_store_explicit(&w->status->step_ratio_ppm,
-			(uint64_t)((1 + w->governor.perturbation) * 1e6 + 0.5), memory_order_relaxed);
-	atomic_store_explicit(&w->status->period_ns, choice.period_ns, memory_order_relaxed);
-}
-
 static enum cs_state
 state_of(const struct cs_worker *w)
 {

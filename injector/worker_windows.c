@@ -93,8 +93,14 @@ must_linger(struct cs_worker *w)
 static void
 note_turn(struct cs_worker *w, uint32_t ordinal)
 {
+	uint64_t kernels, work_ns;
+
 	w->now_ns = cs_clock_realtime_ns();
-	cs_windows_turn(&w->windows, cs_tracing_depth(), ordinal, w->now_ns);
+	cs_worker_end_sampling(w);
+	cs_delivery_pace_look(&kernels, &work_ns);
+	cs_windows_turn_idle(&w->windows, cs_tracing_depth(), ordinal, w->now_ns, work_ns);
+	if (cs_tracing_depth() == CS_DEPTH_DEEP)
+		cs_worker_begin_sampling(w);
 	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
 }
 
@@ -126,8 +132,11 @@ void
 cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan)
 {
 	w->lingering = plan->depth != CS_DEPTH_DEEP && must_linger(w);
-	if (w->lingering)
+	if (w->lingering) {
+		cs_windows_wait(&w->windows, w->now_ns);
 		return; /* the window goes on */
+	}
+	w->asked = !plan->sampled;
 	if (plan->depth == CS_DEPTH_DEEP)
 		cs_worker_open_window(w, plan->ordinal);
 	else

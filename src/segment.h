@@ -39,7 +39,7 @@
 #define CS_SEGMENT_MAGIC                                                                                     \
 	"collscope\r\n\032\nsg" /* 16 bytes with the terminating NUL; catches text-mode copies */
 #define CS_SEGMENT_MAJOR        1
-#define CS_SEGMENT_MINOR        1
+#define CS_SEGMENT_MINOR        2
 #define CS_SEGMENT_ENDIAN       0x01020304U
 #define CS_SEGMENT_PAGE_BYTES   4096U
 #define CS_SEGMENT_SECTIONS_MAX 16U
@@ -151,6 +151,8 @@ enum cs_unlabelled_reason {
 	CS_UNLABELLED_REASON_COUNT
 };
 
+#define CS_STEP_RATIOS 16U
+
 /* Every field one atomic word: no reader ever sees half of one. Counters only grow. */
 struct cs_status {
 	/* gauges */
@@ -188,7 +190,12 @@ struct cs_status {
 	_Atomic uint64_t flushes;
 	_Atomic uint64_t windows[4]; /* by enum cs_depth */
 	_Atomic uint64_t foreign_windows;
-	_Atomic uint64_t reserved_counters[424];
+	_Atomic uint64_t windows_skipped; /* since 1.2: of the sampling plan, or cut short, for their cost */
+	_Atomic uint64_t reserved_counters[407];
+	/* Since 1.2, gauges: step_ratio_ppm by graph. Graph id of CUPTI in the upper half (0: eager work),
+	 * then 16 bits each of how many steps were timed under tracing and of the ratio in tenths of a
+	 * thousandth; 0: none. */
+	_Atomic uint64_t step_ratios[CS_STEP_RATIOS];
 };
 
 /* -- PROCESS ------------------------------------------------------------------------------------------------

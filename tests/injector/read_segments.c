@@ -63,7 +63,13 @@ print_segment(const char *path, const char *name, void *context)
 		(int64_t)(cs_clock_realtime_ns() - status.delivered_until_ns), (uint64_t)status.flushes,
 		(uint64_t)status.buffers_requested, (uint64_t)status.kernels_seen);
 	printf(", \"markers\": %" PRIu64, markers);
-	printf(", \"step_ratio_ppm\": %" PRIu64, (uint64_t)status.step_ratio_ppm);
+	printf(", \"step_ratio_ppm\": %" PRIu64 ", \"skipped\": %" PRIu64 ", \"period_ns\": %" PRIu64
+	       ", \"window_ns\": %" PRIu64,
+		(uint64_t)status.step_ratio_ppm, (uint64_t)status.windows_skipped, (uint64_t)status.period_ns,
+		(uint64_t)status.window_ns);
+	printf(", \"ratios\": %" PRIu64, (uint64_t)status.step_ratios[0]);
+	printf(", \"trace_ns\": [%" PRIu64 ", %" PRIu64 "]", (uint64_t)status.trace_ns[0],
+		(uint64_t)status.trace_ns[2]);
 	printf(", \"windows\": [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], \"foreign\": %" PRIu64,
 		(uint64_t)status.windows[0], (uint64_t)status.windows[1], (uint64_t)status.windows[2],
 		(uint64_t)status.foreign_windows);

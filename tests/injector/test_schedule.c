@@ -100,6 +100,56 @@ test_longer_periods_meet(void **state)
 	assert_int_equal(met, 10 * 2);
 }
 
+/* On the finer grid too the regular windows are met: their starts are among its starts. */
+static void
+test_quick_grid(void **state)
+{
+	struct cs_schedule quick = make(CS_MODE_SAMPLE);
+	struct cs_schedule regular = make(CS_MODE_SAMPLE);
+	unsigned int windows = 0;
+
+	(void)state;
+	quick.quick_ns = 2500 * MS;
+	for (uint64_t now_ns = BASE; now_ns < BASE + 40000 * MS; now_ns = look(&quick, now_ns).until_ns)
+		windows += look(&quick, now_ns).depth == CS_DEPTH_DEEP;
+	assert_int_equal(windows, 16);
+	for (uint64_t now_ns = BASE; now_ns < BASE + 40000 * MS; now_ns = look(&regular, now_ns).until_ns)
+		if (look(&regular, now_ns).depth == CS_DEPTH_DEEP)
+			assert_int_equal(look(&quick, now_ns).depth, CS_DEPTH_DEEP);
+}
+
+/* One process looks for a shorter time than the other: its windows begin together with, and lie in, the
+ * other's. */
+static void
+test_longer_windows_meet(void **state)
+{
+	struct cs_schedule brief = make(CS_MODE_SAMPLE);
+	struct cs_schedule lengthy = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	lengthy.window_ns = 3200 * MS;
+	lengthy.period_ns *= 4;
+	for (uint64_t now_ns = BASE; now_ns < BASE + 160000 * MS; now_ns += 20 * MS)
+		if (look(&lengthy, now_ns).depth == CS_DEPTH_DEEP && now_ns % (10000 * MS) < 100 * MS)
+			assert_int_equal(look(&brief, now_ns).depth, CS_DEPTH_DEEP);
+}
+
+/* What the budget pays for is told from what somebody asked for. */
+static void
+test_who_pays(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_SAMPLE);
+
+	(void)state;
+	assert_true(look(&schedule, BASE).sampled);
+	schedule.asked = true;
+	schedule.asked_until_ns = schedule.asked_until_monotonic_ns = BASE + 60 * MS;
+	assert_false(look(&schedule, BASE).sampled);
+	assert_true(look(&schedule, BASE + 60 * MS).sampled);
+	schedule.window_ns = schedule.period_ns; /* always on */
+	assert_true(look(&schedule, BASE + 60 * MS).sampled);
+}
+
 static void
 test_crowded_period(void **state)
 {
@@ -289,6 +339,9 @@ main(void)
 		cmocka_unit_test(test_sample_windows),
 		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_longer_periods_meet),
+		cmocka_unit_test(test_quick_grid),
+		cmocka_unit_test(test_longer_windows_meet),
+		cmocka_unit_test(test_who_pays),
 		cmocka_unit_test(test_crowded_period),
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_asked),

@@ -107,7 +107,9 @@ static const struct row cs_status_rows[] = {
 	F(flushes),
 	F(windows),
 	F(foreign_windows),
+	F(windows_skipped),
 	F(reserved_counters),
+	F(step_ratios),
 #undef F
 };
 static const struct row cs_process_rows[] = {
