@@ -111,7 +111,7 @@ ROWS = [
         panel("timeseries", "CPU of the injected library", "Seconds of CPU per second, by rank.", "percentunit",
               (rate("injector_cpu_seconds_total", FILTER, "rank"), "rank {{rank}}")),
         panel("timeseries", "Perturbation", "How much longer steps take while they are traced, by rank.", "percentunit",
-              (f"max by (rank) (collscope_step_perturbation_ratio{{{FILTER}}})", "rank {{rank}}")),
+              (f"max by (rank, phase) (collscope_step_perturbation_ratio{{{FILTER}}})", "rank {{rank}} {{phase}}")),
     ]),
 ]
 

@@ -64,8 +64,10 @@ take_step(void *context, const struct cs_step *step)
 {
 	struct cs_traced *traced = find(context, step->source);
 
-	if (traced)
-		cs_feed_step(&traced->feed, traced->dictionary, step);
+	if (!traced)
+		return;
+	cs_feed_step(&traced->feed, traced->dictionary, step);
+	cs_graph_phases_note(&traced->phases, step);
 }
 
 void

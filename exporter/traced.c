@@ -44,7 +44,8 @@ place_of(unsigned int index)
 	index -= CS_TRACED_CAUSES;
 	if (index < CS_TRACED_REASONS)
 		return (struct counter_place){CS_FAMILY_LABEL_FAILURES, (uint8_t)index};
-	return (struct counter_place){CS_FAMILY_INJECTOR_CPU, 0};
+	index -= CS_TRACED_REASONS;
+	return (struct counter_place){index == 0 ? CS_FAMILY_WINDOWS_SKIPPED : CS_FAMILY_INJECTOR_CPU, 0};
 }
 
 static struct cs_series *
@@ -131,6 +132,7 @@ bring_all_forward(struct cs_traced *traced, uint64_t now_ns)
 		bring_forward(traced, at++, lost(traced, cause, &losses));
 	for (unsigned int reason = 0; reason < CS_TRACED_REASONS; reason++)
 		bring_forward(traced, at++, load(&status->unlabelled[reason]));
+	bring_forward(traced, at++, load(&status->windows_skipped));
 	bring_forward(traced, at, load(&status->cpu_ns));
 }
 

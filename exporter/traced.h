@@ -14,6 +14,7 @@
 
 #include "analysis/analysis.h"
 #include "feed.h"
+#include "graph_phases.h"
 #include "segment_reader.h"
 #include "series.h"
 #include "snapshot.h"
@@ -36,7 +37,7 @@ enum {
 	CS_TRACED_KINDS = CS_RECORD_TYPE_COUNT - 1, /* type 0 is never written */
 	CS_TRACED_CAUSES = CS_LOSS_CAUSE_COUNT,
 	CS_TRACED_REASONS = CS_UNLABELLED_REASON_COUNT,
-	CS_TRACED_COUNTERS = CS_TRACED_DEPTHS + CS_TRACED_KINDS + CS_TRACED_CAUSES + CS_TRACED_REASONS + 1
+	CS_TRACED_COUNTERS = CS_TRACED_DEPTHS + CS_TRACED_KINDS + CS_TRACED_CAUSES + CS_TRACED_REASONS + 2
 };
 
 struct cs_traced {
@@ -56,6 +57,7 @@ struct cs_traced {
 
 	struct cs_series_table *table;
 	struct cs_feed feed;
+	struct cs_graph_phases phases;
 	struct cs_status status;  /* last copy */
 	uint64_t stall_logged_ns; /* cs_stall.since_ns of the last one that was said, 0 none */
 	int16_t gpu;              /* labels of the counters below */

@@ -55,15 +55,37 @@ collect_state(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 	}
 }
 
-/* What the process has measured itself, where it has. */
+static void
+add_perturbation(
+	const struct cs_traced *traced, struct cs_snapshot *snapshot, uint8_t phase, int64_t over_one_ppm)
+{
+	struct cs_sample *sample = add_sample(
+		snapshot, traced, CS_FAMILY_STEP_PERTURBATION, cs_value_real((double)over_one_ppm / 1e6));
+
+	if (sample)
+		sample->labels[2] = cs_phase_name(phase);
+}
+
+/* What the process has measured itself, where it has: by graph; of a phase with several the worst is served
+ * (CS_COMBINE_MAX). A library of before segment format 1.2 says one number for all. */
 static void
 collect_perturbation(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 {
 	uint64_t ratio_ppm = load(&traced->status.step_ratio_ppm);
+	bool by_graph = false;
 
-	if (ratio_ppm != 0)
-		add_sample(snapshot, traced, CS_FAMILY_STEP_PERTURBATION,
-			cs_value_real(((double)ratio_ppm - 1e6) / 1e6));
+	for (unsigned int i = 0; i < CS_STEP_RATIOS; i++) {
+		uint64_t word = load(&traced->status.step_ratios[i]);
+
+		if (word == 0)
+			continue;
+		by_graph = true;
+		add_perturbation(traced, snapshot,
+			cs_graph_phases_get(&traced->phases, (uint32_t)(word >> 32)),
+			(int64_t)(word & 0xffff) * 100 - 1000000);
+	}
+	if (!by_graph && ratio_ppm != 0)
+		add_perturbation(traced, snapshot, CS_PHASE_UNKNOWN, (int64_t)ratio_ppm - 1000000);
 }
 
 static void

@@ -36,6 +36,7 @@ PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFam
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
 STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
+WINDOWS_SKIPPED, STEP_RATIOS = 88, 496
 COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5
 TRACING, SAMPLE = 2, 2
 US = 1000
@@ -564,6 +565,7 @@ class Processes(Case):
         writer.say("status", CPU, 2_500_000_000)
         writer.say("status", TRACE + 2, 1_250_000_000)
         writer.say("status", UNLABELLED + 1, 7)
+        writer.say("status", WINDOWS_SKIPPED, 4)
         now = time.time_ns() - 10 * 10**9
         writer.collective(label, now, now + 50 * US, 2**64 - 1)
         server = self.exporter()
@@ -580,6 +582,7 @@ class Processes(Case):
         self.assertEqual(pick(samples, "injector_cpu_seconds_total", **mine), 2.5)
         self.assertEqual(pick(samples, "trace_seconds_total", depth="deep", **mine), 1.25)
         self.assertEqual(pick(samples, "label_failures_total", reason="no_rule", **mine), 7)
+        self.assertEqual(pick(samples, "windows_skipped_total", **mine), 4)
         self.assertEqual(pick(samples, "injector_state", collscope_injector_state="tracing", **mine), 1)
         self.assertEqual(pick(samples, "injector_state", **mine), 1)
         self.assertEqual(pick(samples, "process_info", command="python3", world="8", mode="sample", injector_version="9.8.7",
@@ -661,7 +664,34 @@ class Processes(Case):
         self.assertFalse(any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
         writer.say("status", STEP_RATIO_PPM, 1050000)
         wait_for(lambda: any(n == "collscope_step_perturbation_ratio" for n, _ in server.samples()))
-        self.assertAlmostEqual(pick(server.samples(), "step_perturbation_ratio", gpu="0", rank="0"), 0.05, 9)
+        self.assertAlmostEqual(
+            pick(server.samples(), "step_perturbation_ratio", gpu="0", rank="0", phase="unknown"), 0.05, 9)
+
+    def test_perturbation_by_phase(self):
+        """Measured by graph; what the graphs are for is known from steps. Two of one phase: the worse one."""
+        writer, label = self.rank(0, 1)
+        at = time.time_ns() - 60 * 10**9
+        correlation = 0
+        for _ in range(40):
+            # Three small launches of graph 8 (or 9), one of twenty collectives of graph 7.
+            for graph, collectives in ((8, 3), (9, 3), (8, 3), (7, 20)):
+                correlation += 1
+                for node in range(collectives):
+                    writer.collective(label, at, at + 20 * US, 43008, node=(graph << 32) + node + 1,
+                                      correlation=correlation, graph=graph)
+                    at += 50 * US
+                at += 2000 * US
+        writer.say("status", STEP_RATIOS + 2, 7 << 32 | 32 << 16 | 10500)
+        writer.say("status", STEP_RATIOS + 3, 8 << 32 | 9 << 16 | 14500)
+        writer.say("status", STEP_RATIOS + 5, 9 << 32 | 9 << 16 | 11000)
+        writer.say("status", STEP_RATIOS + 9, 0 << 32 | 20 << 16 | 12000)
+        writer.say("status", STEP_RATIO_PPM, 1450000)
+        server = self.exporter()
+
+        def ratios():
+            return {dict(l)["phase"]: round(v, 6) for (n, l), v in server.samples().items()
+                    if n == "collscope_step_perturbation_ratio"}
+        wait_for(lambda: ratios() == {"verify": 0.05, "draft_extend": 0.45, "unknown": 0.2})
 
     def test_light_steps(self):
         """Ten light steps and ten deep ones of one graph: all have a duration, the deep ones collectives."""
