@@ -36,6 +36,18 @@ test_unsubscribe(void **state)
 		cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE - 600 * S, context_ns, BASE + 570 * S));
 }
 
+/* Longer for measuring: a minute at most, and only while there is work. */
+static void
+test_hold(void **state)
+{
+	(void)state;
+	assert_false(cs_coexist_should_hold(1000 * S, 1000 * S, 0));
+	assert_true(cs_coexist_should_hold(1000 * S, 1000 * S, 999 * S));
+	assert_true(cs_coexist_should_hold(1059 * S, 1000 * S, 1058 * S));
+	assert_false(cs_coexist_should_hold(1060 * S, 1000 * S, 1059 * S));
+	assert_false(cs_coexist_should_hold(1020 * S, 1000 * S, 1010 * S));
+}
+
 /* Ten times sooner; 0 is no divisor. */
 static void
 test_haste(void **state)
@@ -97,6 +109,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unsubscribe),
+		cmocka_unit_test(test_hold),
 		cmocka_unit_test(test_haste),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_silence_adds_up),

@@ -146,6 +146,38 @@ test_only_begun_ones_are_ours(void **state)
 	assert_int_equal(records[0].value, 2);
 }
 
+/* A window of 100 whose end finds no work: until work comes at 5,000 nothing was traced that there was. */
+static void
+test_waiting(void **state)
+{
+	struct cs_record records[64];
+	const struct cs_status *status = cs_segment_writer_status(writer);
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 2000);
+	cs_windows_wait(&windows, 2100);
+	assert_int_equal(status->depth, CS_DEPTH_OFF);
+	assert_int_equal(status->depth_since_ns, 2100);
+	cs_windows_wait(&windows, 2200);
+	cs_windows_turn_idle(&windows, CS_DEPTH_OFF, 1, 5300, 5000);
+	cs_windows_settle(&windows, 0, false);
+	assert_int_equal(read_records(records), 1);
+	assert_int_equal(records[0].start_ns, 2000);
+	assert_int_equal(records[0].end_ns, 5300);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 100 + 300);
+	assert_int_equal(status->trace_ns[CS_DEPTH_OFF], 1000 + 2900);
+	/* Work was there before: none of the time was idle. No work ever: all of it. */
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 2, 6000);
+	cs_windows_wait(&windows, 6100);
+	cs_windows_turn_idle(&windows, CS_DEPTH_DEEP, 3, 6200, 6050);
+	cs_windows_wait(&windows, 6300);
+	cs_windows_turn_idle(&windows, CS_DEPTH_DEEP, 4, 6400, 0);
+	/* It did not wait. */
+	cs_windows_turn_idle(&windows, CS_DEPTH_OFF, 4, 6500, 6450);
+	cs_windows_settle(&windows, 0, false);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 400 + 200 + 100 + 100);
+}
+
 int
 main(void)
 {
@@ -155,6 +187,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_pending, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_begun_ones_are_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waiting, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
