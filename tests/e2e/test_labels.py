@@ -240,6 +240,43 @@ class Symmetric31(Labels):
     NCCL = "2.31.2"
 
 
+class Lives(Labels):
+    """Graphs between their capture and their launches."""
+    SCENARIO = "lives"
+    CHANGED = {"node_set": 0, "exec_set": 13}  # from which step on
+
+    def known(self, event):
+        """A node that is given to NCCL's kernel by hand has what its parameters and the kernel's name say."""
+        said = super().known(event)
+        if event["impl"] != "nccl" or event["step"] < self.CHANGED.get(event["graph"], 1 << 60):
+            return said
+        said = without(said, "communicator", "protocol")
+        return said if event["algorithm"] == "tree" else without(said, "algorithm")
+
+
+class LivesOnCupti12(Lives):
+    """No event tells what an update changed: from then on there is the kernel's name."""
+    CUPTI = "12"
+
+    def known(self, event):
+        said = super().known(event)
+        if event["graph"] != "update" or event["step"] < 17:
+            return said
+        return without(said, "bytes", "communicator", "protocol")
+
+
+class Threads(Labels):
+    """Eight threads capture at once, each with communicators of its own: nobody's calls wait for another's."""
+    SCENARIO = "threads"
+
+
+class ThreadsV4(AfterTheLaunch, Threads):
+    NCCL = "2.27.5"
+
+    def known(self, event):
+        return self.of_late_events(event)
+
+
 def load_tests(loader, _tests, _pattern):
     cases = [case for case in globals().values() if isinstance(case, type) and issubclass(case, Labels)]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases if case not in (Labels, Nccl))

@@ -102,7 +102,9 @@ struct cs_fake_graph;
 
 struct cs_fake_node {
 	struct cs_fake_graph *graph;
-	uint32_t ordinal; /* in its graph */
+	uint32_t ordinal;  /* in its graph */
+	uint64_t moved_id; /* CUPTI's id of a child graph's node that an instantiation took over; 0: as usual
+			    */
 	uint32_t lane;
 	struct cs_fake_work work;
 	struct cs_fake_graph *child;   /* CHILD */

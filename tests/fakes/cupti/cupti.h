@@ -124,7 +124,7 @@ void fake_buffers_reset(void);
 static inline uint64_t
 fake_node_id(const struct cs_fake_node *node)
 {
-	return (uint64_t)node->graph->id << 32 | node->ordinal;
+	return node->moved_id ? node->moved_id : (uint64_t)node->graph->id << 32 | node->ordinal;
 }
 
 #endif

@@ -146,8 +146,8 @@ fail:
 	return NULL;
 }
 
-void
-fake_graph_end(struct cs_fake_graph *graph)
+static void
+announce_end(struct cs_fake_graph *graph)
 {
 	struct cs_fake_event event = {.context = graph->context, .graph = graph};
 	uint32_t i;
@@ -156,9 +156,17 @@ fake_graph_end(struct cs_fake_graph *graph)
 		event.node = graph->nodes[i];
 		if (!event.node->removed)
 			fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING, &event);
+		if (event.node->child)
+			announce_end(event.node->child);
 	}
 	event.node = NULL;
 	fake_tools()->resource(CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING, &event);
+}
+
+void
+fake_graph_end(struct cs_fake_graph *graph)
+{
+	announce_end(graph);
 	fake_graph_release(graph);
 }
 

@@ -31,6 +31,23 @@ list_timed(const struct cs_fake_graph *graph, struct cs_fake_node **list)
 	return count;
 }
 
+/* The nodes of child graphs move into the executable's graph, behind its own, without an event. Their handles
+ * stay. */
+static void
+move_children(struct cs_fake_graph *graph, uint32_t root, uint32_t *ordinal)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < graph->node_count; i++) {
+		struct cs_fake_graph *child = graph->nodes[i]->child;
+
+		for (k = 0; child && k < child->node_count; k++)
+			child->nodes[k]->moved_id = (uint64_t)root << 32 | (*ordinal)++;
+		if (child)
+			move_children(child, root, ordinal);
+	}
+}
+
 static void
 exec_free(struct cs_fake_exec *exec)
 {
@@ -49,7 +66,7 @@ instantiate(struct cs_fake_call *call, CUgraphExec *handle, CUgraph graph_handle
 	struct cs_fake_graph *graph = (struct cs_fake_graph *)graph_handle;
 	struct cs_fake_event event = {.context = call->context, .graph = graph};
 	struct cs_fake_exec *exec;
-	uint32_t i;
+	uint32_t i, ordinal;
 
 	if (!handle || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -64,6 +81,8 @@ instantiate(struct cs_fake_call *call, CUgraphExec *handle, CUgraph graph_handle
 	exec->graph = fake_graph_clone(graph);
 	if (!exec->graph)
 		goto fail;
+	ordinal = exec->graph->node_count;
+	move_children(exec->graph, exec->graph->id, &ordinal);
 	exec->timed_count = list_timed(exec->graph, NULL);
 	exec->lane_count = exec->graph->lane_count;
 	exec->timed = malloc((exec->timed_count + 1) * sizeof(struct cs_fake_node *));

@@ -38,38 +38,43 @@ fill_symm_mem(void **parameters, uint64_t bytes, int rank, int world)
 
 static const struct scenario_impl impls[] = {
 	/* NCCL's block by value: ncclDevKernelArgsStorage<4096>, ncclSymkDevWorkArgs4K. */
-	{"nccl", "nccl", NULL, "4096:16", NULL, true, false, "AllReduce", "all_reduce"},
-	{"nccl_all_gather", "nccl", NULL, "4096:16", NULL, true, false, "AllGather", "all_gather"},
-	{"nccl_reduce_scatter", "nccl", NULL, "4096:16", NULL, true, false, "ReduceScatter",
-		"reduce_scatter"},
-	{"nccl_broadcast", "nccl", NULL, "4096:16", NULL, true, false, "Broadcast", "broadcast"},
-	{"nccl_symmetric", "nccl_symmetric", NULL, "4096:16", NULL, true, true, "AllReduce", "all_reduce"},
+	{"nccl", "nccl", NULL, "4096:16", NULL, true, false, "AllReduce", "all_reduce", NULL},
+	{"nccl_all_gather", "nccl", NULL, "4096:16", NULL, true, false, "AllGather", "all_gather", NULL},
+	{"nccl_reduce_scatter", "nccl", NULL, "4096:16", NULL, true, false, "ReduceScatter", "reduce_scatter",
+		NULL},
+	{"nccl_broadcast", "nccl", NULL, "4096:16", NULL, true, false, "Broadcast", "broadcast", NULL},
+	{"nccl_symmetric", "nccl_symmetric", NULL, "4096:16", NULL, true, true, "AllReduce", "all_reduce",
+		NULL},
 	{"vllm_custom", "vllm_custom",
 		"_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li%dEEEvPNS_8RankDataENS_"
 		"11RankSignalsEPNS_6SignalEPT_ii",
-		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce"},
+		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce",
+		"one_shot"},
 	/* As since 2026: the same name, room for sixteen peers. */
 	{"vllm_custom_16", "vllm_custom",
 		"_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li%dEEEvPNS_8RankDataENS_"
 		"11RankSignalsEPNS_6SignalEPT_ii",
-		"8 128:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce"},
+		"8 128:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce",
+		"one_shot"},
 	{"vllm_custom_2stage", "vllm_custom",
 		"_ZN4vllm26cross_device_reduce_2stageI13__nv_bfloat16Li%dEEEvPNS_8RankDataENS_"
 		"11RankSignalsEPNS_6SignalEPT_ii",
-		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce"},
+		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce",
+		"two_shot"},
 	{"sglang_custom", "sglang_custom",
 		"_ZN6sglang26cross_device_reduce_1stageI13__nv_bfloat16Li%dEEEvPNS_8RankDataENS_"
 		"11RankSignalsEPNS_6SignalEPT_ii",
-		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce"},
+		"8 64:8 8 8 4 4", fill_cross_device_reduce, false, false, "AllReduce", "all_reduce",
+		"one_shot"},
 	{"flashinfer", "flashinfer",
 		"_ZN10flashinfer23trtllm_allreduce_fusion39allreduce_fusion_kernel_oneshot_lamportILNS0_"
 		"22AllReduceFusionPatternE1E13__nv_bfloat16Li%dELb1ELb0EEEvNS0_21AllReduceFusionParamsIT0_EE",
-		"136:8", fill_fusion, false, false, "AllReduce", "all_reduce"},
+		"136:8", fill_fusion, false, false, "AllReduce", "all_reduce", "one_shot"},
 	{"torch_symm_mem", "torch_symm_mem",
 		"_ZN58_GLOBAL__N__c0ffee01_25_CUDASymmetricMemoryOps_cu_c0ffee0226one_shot_all_reduce_"
 		"kernelIN3c108BFloat16E"
 		"Li16ELi%dEEEvPPT_S4_S4_mmPPjmm",
-		"8 8 8 8 8 8 8 8", fill_symm_mem, false, false, "AllReduce", "all_reduce"},
+		"8 8 8 8 8 8 8 8", fill_symm_mem, false, false, "AllReduce", "all_reduce", "one_shot"},
 };
 
 const struct scenario_impl *

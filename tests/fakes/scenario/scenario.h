@@ -27,10 +27,12 @@ struct scenario_impl {
 		format; /* mangled kernel name, %d: ranks of the communicator; NULL: nccl_kernel.c makes it */
 	const char *parameters; /* as a fake module's `params` */
 	void (*fill)(void **parameters, uint64_t bytes, int rank, int world); /* NULL: NCCL's own block */
-	bool nccl;        /* announced to NCCL's profiler plugin and in NVTX */
-	bool symmetric;   /* one of NCCL's kernels on symmetric memory */
-	const char *func; /* NCCL's name of the operation */
-	const char *op;   /* as in the metrics */
+	bool nccl;             /* announced to NCCL's profiler plugin and in NVTX */
+	bool symmetric;        /* one of NCCL's kernels on symmetric memory */
+	const char *func;      /* NCCL's name of the operation */
+	const char *op;        /* as in the metrics */
+	const char *algorithm; /* as in `collscope dump`, what the kernel is made for; NULL: NCCL's have one
+				  per call */
 };
 
 /* A word of NCCL's in its several spellings. */

@@ -179,7 +179,7 @@ write_label(const struct scenario_truth *truth, uint32_t number, bool half, FILE
 		op->mixed ? "unknown" : op->impl->op, op->impl->label, half ? op->bytes / 2 : op->bytes);
 	write_word("dtype", op->dtype ? op->dtype->label : NULL, out);
 	if (!op->impl->nccl) {
-		write_word("algorithm", NULL, out);
+		write_word("algorithm", op->impl->algorithm, out);
 		write_word("protocol", NULL, out);
 	} else {
 		write_word("algorithm",
