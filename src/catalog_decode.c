@@ -274,11 +274,16 @@ decode_nccl(const struct decoder *decoder, struct cs_label *label)
 {
 	struct cs_nccl_works works;
 	uint64_t bytes;
-	int rc;
+	int rc = cs_catalog_nccl_decode(decoder->launch, &works);
 
+	if (works.mixed) {
+		/* The name is that of one of several. */
+		label->op = CS_OP_UNKNOWN;
+		label->dtype = CS_DTYPE_UNKNOWN;
+		label->algorithm = CS_ALGORITHM_UNKNOWN;
+	}
 	if (label->op != CS_OP_ALL_REDUCE && label->op != CS_OP_REDUCE && label->op != CS_OP_BROADCAST)
 		return -ENODATA;
-	rc = cs_catalog_nccl_decode(decoder->launch, &works);
 	if (rc != 0)
 		return rc;
 	if (decoder->match->element_bytes == 0 ||

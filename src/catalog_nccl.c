@@ -225,6 +225,7 @@ struct block {
 	uint64_t channel_mask;
 	uint32_t work_type;
 	uint32_t function;
+	bool mixed; /* a batch of another function was met */
 	unsigned int work_count;
 	uint32_t offsets[WORKS_MAX];
 	uint8_t channels[WORKS_MAX]; /* on how many channels the work was met */
@@ -290,8 +291,10 @@ walk_channel(struct block *block, unsigned int index, unsigned int channel)
 		base = read_u32(block, at + 4);
 		bits = read_u64(block, at + 8);
 		/* Another function is another operation or type: their elements do not add up. */
-		if (((flags >> 15) & 3) != block->work_type || flags >> 17 != block->function)
+		if (((flags >> 15) & 3) != block->work_type || flags >> 17 != block->function) {
+			block->mixed = true;
 			return -ENODATA;
+		}
 		if (bits == 0)
 			return -EINVAL;
 		for (unsigned int bit = 0; bit < 64; bit++) {
@@ -379,9 +382,10 @@ cs_catalog_nccl_decode(const struct cs_launch *launch, struct cs_nccl_works *wor
 		if ((block.channel_mask >> channel & 1) != 0)
 			rc = walk_channel(&block, index++, channel);
 	}
+	*works = (struct cs_nccl_works){
+		.works = block.work_count, .channels = launch->grid[0], .mixed = block.mixed};
 	if (rc != 0)
 		return rc;
-	*works = (struct cs_nccl_works){.works = block.work_count, .channels = launch->grid[0]};
 	for (unsigned int i = 0; i < block.work_count; i++) {
 		if (!add_work(&block, i, &works->elements))
 			return -EINVAL;

@@ -222,11 +222,13 @@ void cs_catalog_nccl_words(
 	unsigned int words, const char *text, size_t length, struct cs_catalog_match *match);
 
 /* catalog_nccl.c: elements of all works in NCCL's argument block. 0; -ENODATA: no layout is known for this
- * version or the works are not in the block; -EINVAL: a check failed. */
+ * version, the works are not in the block, or they are of several functions (`mixed`: then the kernel's name
+ * is that of one of them); -EINVAL: a check failed. */
 struct cs_nccl_works {
 	uint64_t elements;
 	unsigned int works;
 	unsigned int channels;
+	bool mixed;
 };
 int cs_catalog_nccl_decode(const struct cs_launch *launch, struct cs_nccl_works *works);
 

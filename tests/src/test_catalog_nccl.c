@@ -320,6 +320,39 @@ test_sanity_checks(void **state)
 	assert_unknown(&built, -EINVAL);
 }
 
+/* Two functions in a kernel that is named after one of them: neither its operation nor its type is the
+ * kernel's. */
+static void
+test_another_function_in_the_block(void **state)
+{
+	struct plan plan = {.channels = 1, .works = 1, .elements = 4096, .type = WORK_COLL};
+	size_t second = ARGS_BYTES + BATCH_BYTES;
+	struct built built;
+	struct cs_label label;
+
+	(void)state;
+	for (unsigned int function = 7; function <= 8; function++) {
+		build(&built, &releases[3], &plan);
+		/* room for a second batch of the channel: the work moves behind it */
+		memmove(built.block + second + BATCH_BYTES, built.block + second, releases[3].work_bytes);
+		put(&built, ARGS_BYTES, 1U | WORK_COLL << 15 | 7U << 17, 4);
+		put(&built, ARGS_BYTES + 4, second + BATCH_BYTES, 4);
+		put(&built, second, WORK_COLL << 15 | function << 17, 4);
+		put(&built, second + 4, second + BATCH_BYTES, 4);
+		put(&built, second + 8, 1, 8);
+		built.bytes += BATCH_BYTES;
+		built.launch.extra_bytes = built.bytes;
+		if (function == 7) { /* the same work twice on one channel: no sum */
+			assert_unknown(&built, -EINVAL);
+			continue;
+		}
+		assert_int_equal(decode(ALL_REDUCE, &built, &label), -ENODATA);
+		assert_int_equal(label.bytes, CS_BYTES_UNKNOWN);
+		assert_int_equal(label.op, CS_OP_UNKNOWN);
+		assert_int_equal(label.dtype, CS_DTYPE_UNKNOWN);
+	}
+}
+
 /* Batches that point at each other for ever. */
 static void
 test_endless_chain(void **state)
@@ -399,6 +432,7 @@ main(void)
 		cmocka_unit_test(test_works_elsewhere),
 		cmocka_unit_test(test_versions_that_are_not_decoded),
 		cmocka_unit_test(test_sanity_checks),
+		cmocka_unit_test(test_another_function_in_the_block),
 		cmocka_unit_test(test_endless_chain),
 		cmocka_unit_test(test_random_blocks),
 	};
