@@ -95,6 +95,7 @@ void
 fake_buffers_append(const struct fake_record *records, size_t count)
 {
 	long thread = owner_of_records();
+	uint64_t now_ns = fake_cupti_now_ns();
 	size_t i;
 
 	pthread_mutex_lock(&fake_cupti_lock);
@@ -103,6 +104,7 @@ fake_buffers_append(const struct fake_record *records, size_t count)
 			continue;
 		list_add(&waiting, &records[i]);
 		waiting.items[waiting.count - 1].thread = thread;
+		waiting.items[waiting.count - 1].queued_ns = now_ns;
 	}
 	pthread_mutex_unlock(&fake_cupti_lock);
 }
@@ -283,7 +285,7 @@ take(bool forced)
 	pthread_mutex_lock(&fake_cupti_lock);
 	for (i = 0; i < waiting.count; i++) {
 		record = &waiting.items[i];
-		complete = record->span.end_ns <= seen_ns;
+		complete = record->span.end_ns <= seen_ns && record->queued_ns <= seen_ns;
 		if (!complete && !forced) {
 			waiting.items[left++] = *record;
 			continue;

@@ -94,6 +94,7 @@ struct fake_record {
 	bool no_times;            /* stays start = end = 0 */
 	bool late_end;            /* ends when it is handed over: its kind was switched off while it ran */
 	long thread;              /* that launched it; 0 when buffers are everybody's */
+	uint64_t queued_ns; /* a launch that came after its planned span ended no earlier than it was made */
 };
 
 /* Bytes that a record of this kind takes in a buffer; 0: no kind of this fake. */

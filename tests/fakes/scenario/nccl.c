@@ -13,14 +13,6 @@ static struct nccl_comm comms[SCENARIO_COMMS_MAX];
 /* NCCL 2.23 tells of no eager collective either while a captured graph is alive. */
 static _Atomic bool graph_alive;
 
-__attribute__((visibility("default"))) int ncclGetVersion(int *version);
-int
-ncclGetVersion(int *version)
-{
-	*version = (int)release;
-	return 0;
-}
-
 uint8_t
 nccl_function(const struct scenario_impl *impl)
 {
@@ -53,6 +45,7 @@ void
 scenario_nccl_load(uint32_t nccl)
 {
 	release = nccl;
+	fake_nccl_set_release((int)nccl);
 }
 
 void

@@ -47,6 +47,9 @@ struct nccl_call {
 uint64_t nccl_part_bytes(const struct nccl_call *call);
 uint8_t nccl_function(const struct scenario_impl *impl); /* ncclFunc_t */
 
+/* libnccl.c: what its ncclGetVersion says from now on. */
+void fake_nccl_set_release(int number);
+
 /* -- nccl_kernel.c ----------------------------------------------------------------------------------------
  */
 

@@ -58,11 +58,13 @@ put(unsigned char *block, size_t at, uint64_t value, size_t width)
 	memcpy(block + at, &value, width);
 }
 
-/* Which device function a call runs: any number, equal for equal functions and types alone. */
+/* Which device function a call runs: any number of 15 bits, another one for each operation, type, algorithm
+ * and protocol. */
 static uint32_t
 device_function(const struct nccl_call *call)
 {
-	return nccl_function(call->op->impl) * 16U + call->op->dtype->number;
+	return (uint32_t)nccl_function(call->op->impl) << 9 | (uint32_t)call->op->dtype->number << 5 |
+	       (uint32_t)call->op->algorithm->number << 2 | call->op->protocol->number;
 }
 
 static uint64_t

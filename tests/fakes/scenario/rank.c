@@ -5,6 +5,7 @@
  *   scenario_rank --rank N [options] SCENARIO
  *     --steps N          instead of the scenario's
  *     --nccl RELEASE     instead of the scenario's
+ *     --settle SECONDS   stays idle that long before it captures, as a server that loads its weights
  *     --truth FILE       writes the truth
  *     --events FILE      writes every collective, one JSON object a line
  *     --barrier          prints "ready" when the graphs are captured, and waits on standard input for the
@@ -50,6 +51,7 @@ static struct {
 	uint64_t profile_from;
 	uint64_t profile_to;
 	const char *load;
+	double settle_seconds;
 	double linger_seconds;
 	const char *scenario;
 } options = {.steps = UINT64_MAX, .profile_from = UINT64_MAX, .profile_to = UINT64_MAX};
@@ -89,6 +91,7 @@ parse_options(int argc, char **argv)
 		{"truth", required_argument, NULL, 't'},
 		{"events", required_argument, NULL, 'e'},
 		{"linger", required_argument, NULL, 'g'},
+		{"settle", required_argument, NULL, 'o'},
 		{"load", required_argument, NULL, 'd'},
 		{"profile", required_argument, NULL, 'p'},
 		{"barrier", no_argument, NULL, 'b'},
@@ -113,6 +116,8 @@ parse_options(int argc, char **argv)
 			options.events = optarg;
 		else if (option == 'g')
 			options.linger_seconds = strtod(optarg, NULL);
+		else if (option == 'o')
+			options.settle_seconds = strtod(optarg, NULL);
 		else if (option == 'd')
 			options.load = optarg;
 		else if (option == 'b')
@@ -334,6 +339,7 @@ main(int argc, char **argv)
 	scenario_nccl_load(scenario.nccl);
 	scenario_gpu_open(&gpu, &scenario, options.rank);
 	scenario_nccl_open(&scenario, options.rank);
+	sleep_until(now_ns() + (uint64_t)(options.settle_seconds * 1e9));
 	scenario_gpu_capture(&gpu);
 	fork_child();
 	steps = play(&gpu, truth, events, out);
