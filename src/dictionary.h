@@ -18,6 +18,7 @@
 struct cs_process_info {
 	uint32_t pid;
 	uint32_t uid;
+	uint32_t parent_pid; /* 0 not known */
 	uint64_t start_time_ticks;
 	uint64_t pid_namespace_inode;
 	uint8_t boot_id[16];

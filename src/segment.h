@@ -87,7 +87,10 @@ struct cs_segment_header {
 	uint8_t boot_id[16];
 	uint64_t created_ns; /* CLOCK_REALTIME */
 	char injector_version[32];
-	uint64_t reserved[13];
+	uint32_t parent_pid; /* since 1.2: getppid() when the segment was made; 0: outside the PID namespace,
+				or not known */
+	uint32_t reserved_identity;
+	uint64_t reserved[12];
 	struct cs_section sections[CS_SEGMENT_SECTIONS_MAX];
 	uint8_t padding[4096 - 240 - 32 * CS_SEGMENT_SECTIONS_MAX];
 };

@@ -165,6 +165,7 @@ fill_header(struct cs_segment_header *header, const struct layout *layout, const
 	header->file_bytes = layout->file_bytes;
 	header->pid = (uint32_t)getpid();
 	header->uid = (uint32_t)geteuid();
+	header->parent_pid = (uint32_t)getppid();
 	header->start_time_ticks = start_time_ticks;
 	header->pid_namespace_inode = read_pid_namespace_inode();
 	read_boot_id(header->boot_id);

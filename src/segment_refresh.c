@@ -276,6 +276,7 @@ cs_reader_set_identity(struct cs_segment_reader *reader, const struct cs_segment
 
 	info->pid = header->pid;
 	info->uid = header->uid;
+	info->parent_pid = header->parent_pid;
 	info->start_time_ticks = header->start_time_ticks;
 	info->pid_namespace_inode = header->pid_namespace_inode;
 	memcpy(info->boot_id, header->boot_id, sizeof(info->boot_id));

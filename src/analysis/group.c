@@ -59,12 +59,14 @@ find_twin(const struct cs_dictionary *dictionary, const struct cs_label *label)
 	return NULL;
 }
 
-/* Without any communicator: processes of one user in one PID namespace, that is, one container. */
+/* Without any communicator: processes of one user in one PID namespace (one container) that one parent has
+ * started, as engines and launchers start their ranks. */
 static uint64_t
 family_key(const struct cs_dictionary *dictionary)
 {
 	uint64_t key = mix(dictionary->process.pid_namespace_inode, dictionary->process.uid);
 
+	key = mix(key, dictionary->process.parent_pid);
 	for (size_t i = 0; i < sizeof(dictionary->process.boot_id); i++)
 		key = mix(key, dictionary->process.boot_id[i]);
 	return key;

@@ -245,6 +245,28 @@ test_two_groups(void **state)
 	scene_close(&scene);
 }
 
+/* Two servers of two ranks without any communicator: each server's processes have a parent of their own. */
+static void
+test_two_families(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_open(&scene, 4, NULL);
+	for (unsigned int i = 0; i < 4; i++) {
+		uint32_t label = scene_label(&scene, i, CS_OP_ALL_REDUCE, 57344, 2, 0);
+
+		scene.ranks[i].dictionary.process.parent_pid = 1000 + i / 2;
+		scene_graph(&scene, i, TARGET_ID, label, TARGET, i / 2 * 7 * US, COMPUTE_NS, TRANSFER_NS);
+	}
+	scene_play(&scene);
+	for (size_t i = 0; i < scene.collective_count; i++) {
+		assert_int_equal(scene.collectives[i].matched_ranks, 2);
+		assert_int_equal(scene.collectives[i].transfer_ns, TRANSFER_NS);
+	}
+	scene_close(&scene);
+}
+
 /* Nothing tells the two servers apart: nothing is said of their waiting. */
 static void
 test_ambiguous(void **state)
@@ -724,6 +746,7 @@ main(void)
 		cmocka_unit_test(test_late_rank),
 		cmocka_unit_test(test_drifting_clocks),
 		cmocka_unit_test(test_two_groups),
+		cmocka_unit_test(test_two_families),
 		cmocka_unit_test(test_ambiguous),
 		cmocka_unit_test(test_two_communicators),
 		cmocka_unit_test(test_missing_ranks),

@@ -110,6 +110,7 @@ test_identity(void **state)
 	assert_int_equal(process->start_time_ticks, start_ticks());
 	assert_int_equal(stat("/proc/self/ns/pid", &status), 0);
 	assert_int_equal(process->pid_namespace_inode, status.st_ino);
+	assert_int_equal(process->parent_pid, getppid());
 	assert_string_equal(process->injector_version, "test 1");
 	assert_int_equal(process->rank, -1);
 	assert_int_equal(process->world, -1);

@@ -51,6 +51,8 @@ static const struct row cs_segment_header_rows[] = {
 	F(boot_id),
 	F(created_ns),
 	F(injector_version),
+	F(parent_pid),
+	F(reserved_identity),
 	F(reserved),
 	F(sections),
 	F(padding),
