@@ -141,6 +141,13 @@ call_init(unsigned int version, void **context, int *mask, const struct cs_nccl_
 	return ((const struct cs_nccl_profiler_v1 *)target->table)->init(context, mask);
 }
 
+/* One line for a process is enough. */
+static bool
+first_complaint(void)
+{
+	return !atomic_exchange(&complained, true);
+}
+
 static int
 their_mask(unsigned int version)
 {
@@ -153,30 +160,34 @@ cs_nccl_chain_init(unsigned int version, struct cs_nccl_comm *comm, const struct
 	int our_mask, int *mask)
 {
 	void *theirs = NULL;
-	int before;
+	int before, result;
 
 	if (targets[version].version == 0) {
-		if (oldest_version != 0 && !atomic_exchange(&complained, true))
+		if (oldest_version != 0 && first_complaint())
 			cs_log_warn("This NCCL speaks profiler interface %u, \"%s\" only newer ones (from %u "
 				    "on): nothing is forwarded to it",
 				version, plugin_name, oldest_version);
 		*mask = our_mask;
 		return;
 	}
-	if (comm == NULL && !atomic_exchange(&complained, true))
+	if (comm == NULL && first_complaint())
 		cs_log_warn("More than %u NCCL communicators: \"%s\" is not told of those past them",
 			CS_NCCL_COMMS, plugin_name);
 	before = __atomic_load_n(&their_masks[version], __ATOMIC_RELAXED);
 	if (comm != NULL) {
-		comm->chain.context = NULL;
-		comm->chain.open =
-			call_init(version, &theirs, &their_masks[version], arguments) == CS_NCCL_SUCCESS;
+		result = call_init(version, &theirs, &their_masks[version], arguments);
+		comm->chain.open = result == CS_NCCL_SUCCESS;
 		comm->chain.context = theirs;
-		/* What a plugin wants that failed is not worth its price. */
-		if (!comm->chain.open)
-			__atomic_store_n(&their_masks[version], before, __ATOMIC_RELAXED);
 		comm->chain.our_mask = our_mask;
 		comm->chain.nccl_mask = mask;
+		if (result != CS_NCCL_SUCCESS) {
+			/* What a plugin wants that failed is not worth its price. */
+			__atomic_store_n(&their_masks[version], before, __ATOMIC_RELAXED);
+			if (first_complaint())
+				cs_log_warn("The init of \"%s\" failed (%d): nothing of this communicator is "
+					    "forwarded to it",
+					plugin_name, result);
+		}
 		atomic_store_explicit(&comm->chain.their_mask, their_mask(version), memory_order_relaxed);
 	}
 	*mask = our_mask | their_mask(version);
