@@ -201,7 +201,7 @@ class TensorrtLlm(Counted, NodeTest):
 
 
 class LateRank(NodeTest):
-    """Rank 3 of 4 comes 80 us late to every collective, GPUs' clocks are up to 50 us apart."""
+    """Rank 3 of 8 comes 80 us late to every collective, GPUs' clocks are up to 50 us apart."""
 
     @classmethod
     def prepare(cls):
@@ -217,6 +217,23 @@ class LateRank(NodeTest):
             expected = sum(one["wait_ns"] for one in rank["classes"]) / sum(one["count"] for one in rank["classes"])
             self.assertGreater(counts[key], 0)
             self.assertAlmostEqual(found[key] / counts[key] * 1e9, expected, delta=3000)
+
+    def test_transfer_within_the_stated_uncertainty(self):
+        ranks = self.node.truth["ranks"]
+        expected = sum(one["duration_ns"] - one["wait_ns"] for rank in ranks for one in rank["classes"]) / \
+            sum(one["count"] for rank in ranks for one in rank["classes"])
+        found = total(self.metrics, "collscope_collective_transfer_seconds_sum") / \
+            total(self.metrics, "collscope_collective_transfer_seconds_count")
+        stated = {labels["gpu"]: value for labels, value in self.metrics["collscope_clock_uncertainty_seconds"]}
+        self.assertEqual(len(stated), len(ranks))
+        # Waits and transfers are differences on one clock each: right to what the ends jitter by, which is what is stated.
+        self.assertAlmostEqual(found * 1e9, expected, delta=max(max(stated.values()) * 1e9, 100))
+        self.assertLess(max(stated.values()), 10e-6)
+
+    def test_bandwidth(self):
+        sums = [total(self.metrics, f"collscope_collective_transfer_{name}_total") for name in ("bytes", "bus_bytes")]
+        count = total(self.metrics, "collscope_collective_transfer_seconds_count")
+        self.assertEqual(sums, [count * 43008, count * 43008 * 2 * 7 / 8])
 
     def test_last_arrival_is_the_late_rank(self):
         arrivals = by(self.metrics, "collscope_collective_last_arrivals_total", "rank")
