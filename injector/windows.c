@@ -80,16 +80,35 @@ cs_windows_wait(struct cs_windows *windows, uint64_t now_ns)
 	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
 }
 
+static void
+end_waiting(struct cs_windows *windows, uint64_t until_ns)
+{
+	uint64_t since_ns = windows->waiting_ns;
+
+	windows->waiting_ns = 0;
+	if (since_ns >= windows->open.start_ns && until_ns > since_ns)
+		windows->open.idle_ns += until_ns - since_ns;
+}
+
+void
+cs_windows_work(struct cs_windows *windows, uint64_t work_ns, uint64_t now_ns)
+{
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+
+	if (windows->waiting_ns == 0)
+		return;
+	if (work_ns > now_ns || work_ns < windows->waiting_ns)
+		work_ns = work_ns > now_ns ? now_ns : windows->waiting_ns;
+	end_waiting(windows, work_ns);
+	atomic_store_explicit(&status->depth, (uint64_t)windows->open.depth, memory_order_relaxed);
+	atomic_store_explicit(&status->depth_since_ns, work_ns, memory_order_relaxed);
+}
+
 void
 cs_windows_turn_idle(
 	struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns, uint64_t work_ns)
 {
-	uint64_t since_ns = windows->waiting_ns;
-	uint64_t until_ns = work_ns != 0 && work_ns < now_ns ? work_ns : now_ns;
-
-	windows->waiting_ns = 0;
-	if (since_ns >= windows->open.start_ns && until_ns > since_ns)
-		windows->open.idle_ns = until_ns - since_ns;
+	end_waiting(windows, work_ns != 0 && work_ns < now_ns ? work_ns : now_ns);
 	cs_windows_turn(windows, depth, ordinal, now_ns);
 }
 

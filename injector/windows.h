@@ -34,8 +34,12 @@ void cs_windows_init(struct cs_windows *windows, struct cs_segment_writer *write
 /* The window that is open should be over and has seen no work yet: from now on readers are told that nothing
  * is traced (STATUS depth), which is what it costs. */
 void cs_windows_wait(struct cs_windows *windows, uint64_t now_ns);
-/* Closes the open stretch, of which the time from its waiting until `work_ns` (0: until now) was idle, and
- * begins another. */
+/* Work has come, the first of it at work_ns: the waiting was idle time until then. Nothing if it does not
+ * wait. */
+void cs_windows_work(struct cs_windows *windows, uint64_t work_ns, uint64_t now_ns);
+/* The two in one: closes the open stretch, idle from its waiting until work_ns (0: until now), and begins
+ * another.
+ */
 void cs_windows_turn_idle(
 	struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns, uint64_t work_ns);
 /* Closes the open stretch and begins another. */

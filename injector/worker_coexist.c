@@ -84,6 +84,7 @@ cs_worker_judge(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 	struct cs_coexist_window window;
+	bool probe = w->probing;
 
 	if (!w->judging || w->yielded)
 		return;
@@ -110,7 +111,8 @@ cs_worker_judge(struct cs_worker *w)
 		w->probing = false;
 		if (w->lingering) {
 			w->lingering = false;
-			cs_worker_close_window(w, w->windows.open.ordinal);
+			if (probe || !cs_worker_prolong_sampling(w))
+				cs_worker_close_window(w, w->windows.open.ordinal);
 		}
 		/* fall through */
 	default:

@@ -36,13 +36,30 @@ costs_too_much(const struct cs_worker *w)
 	return cs_governor_overdraws(&w->governor, w->monotonic_ns, w->now_ns - first_ns, kernels);
 }
 
+/* The plan has ended the window, but its work began late. */
+static void
+go_on(struct cs_worker *w, struct cs_schedule_plan *plan)
+{
+	if (w->prolonged_ns <= w->now_ns || !w->sampling || w->windows.open.depth != CS_DEPTH_DEEP)
+		return;
+	plan->depth = CS_DEPTH_DEEP;
+	plan->ordinal = w->windows.open.ordinal;
+	if (w->prolonged_ns < plan->until_ns)
+		plan->until_ns = w->prolonged_ns;
+}
+
 void
 cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan)
 {
-	bool open = w->windows.open.depth == CS_DEPTH_DEEP && w->windows.open.ordinal == plan->ordinal;
+	bool open;
 
-	if (w->schedule.mode != CS_MODE_SAMPLE || !plan->sampled || plan->depth != CS_DEPTH_DEEP)
+	if (w->schedule.mode != CS_MODE_SAMPLE || !plan->sampled)
 		return;
+	if (plan->depth != CS_DEPTH_DEEP)
+		go_on(w, plan);
+	if (plan->depth != CS_DEPTH_DEEP)
+		return;
+	open = w->windows.open.depth == CS_DEPTH_DEEP && w->windows.open.ordinal == plan->ordinal;
 	if (!open)
 		cs_worker_end_sampling(w); /* one that waited for work until now */
 	if (w->unsettled) {
@@ -90,9 +107,29 @@ cs_worker_end_sampling(struct cs_worker *w)
 	if (!w->sampling)
 		return;
 	w->sampling = false;
+	w->prolonged_ns = 0;
 	w->unsettled = true;
 	w->sampling_end_ns = w->monotonic_ns;
 	w->settle_ns = w->monotonic_ns + SETTLE_NS;
+}
+
+/*
+ * A window that saw nothing: the server was idle, or all that ran had been launched before, as the whole of a
+ * long step. What comes then gets the window's length, or steps that are longer than it would never be seen.
+ */
+bool
+cs_worker_prolong_sampling(struct cs_worker *w)
+{
+	uint64_t kernels, work_ns;
+
+	if (!w->sampling)
+		return false;
+	cs_delivery_pace_look(&kernels, &work_ns);
+	if (kernels == 0)
+		return false;
+	cs_windows_work(&w->windows, work_ns, w->now_ns);
+	w->prolonged_ns = work_ns + w->schedule.window_ns;
+	return true;
 }
 
 static void

@@ -172,10 +172,14 @@ test_waiting(void **state)
 	cs_windows_turn_idle(&windows, CS_DEPTH_DEEP, 3, 6200, 6050);
 	cs_windows_wait(&windows, 6300);
 	cs_windows_turn_idle(&windows, CS_DEPTH_DEEP, 4, 6400, 0);
-	/* It did not wait. */
+	cs_windows_wait(&windows, 6420);
+	cs_windows_work(&windows, 6430, 6440); /* it goes on with work: 10 idle */
+	assert_int_equal(status->depth, CS_DEPTH_DEEP);
+	assert_int_equal(status->depth_since_ns, 6430);
+	/* It does not wait any more. */
 	cs_windows_turn_idle(&windows, CS_DEPTH_OFF, 4, 6500, 6450);
 	cs_windows_settle(&windows, 0, false);
-	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 400 + 200 + 100 + 100);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 400 + 200 + 100 + 90);
 }
 
 int
