@@ -187,6 +187,7 @@ struct cs_fake_tools {
 	/* The state that cuptiFinalize leaves behind after tracing: true = this graph launch dies. */
 	bool (*graph_launch_dies)(void);
 	uint64_t (*device_bytes)(int device); /* CUPTI's own buffers in device memory */
+	bool (*kernels_traced)(void);         /* CONCURRENT_KERNEL is on */
 };
 
 /* Which kind of CUPTI callback the calling thread is inside of. */
@@ -226,6 +227,7 @@ struct cs_fake_driver {
 	 */
 	void (*plan)(const struct cs_fake_span *spans, size_t count);
 	uint64_t (*late_launches)(void);
+	bool (*kernels_traced)(void); /* CUPTI traces kernels now: launching them costs more */
 	/* A GPU's clock as CUPTI reports it: true + offset + drift_ppb * (true - epoch_ns) / 1e9. Before the
 	 * first launch. */
 	void (*set_clock)(int device, int64_t offset_ns, int64_t drift_ppb, uint64_t epoch_ns);

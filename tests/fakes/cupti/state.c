@@ -106,6 +106,12 @@ fake_cupti_enter(const char *name)
 	}
 }
 
+static bool
+kernels_traced(void)
+{
+	return fake_kind_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+}
+
 static const struct cs_fake_tools tools = {
 	.enter = fake_callbacks_enter,
 	.exit = fake_callbacks_exit,
@@ -114,6 +120,7 @@ static const struct cs_fake_tools tools = {
 	.queued = fake_records_queued,
 	.graph_launch_dies = fake_graph_launch_dies,
 	.device_bytes = fake_device_bytes,
+	.kernels_traced = kernels_traced,
 };
 
 CUptiResult

@@ -66,6 +66,12 @@ idle_bytes(int device)
 	return 0;
 }
 
+static bool
+idle_traced(void)
+{
+	return false;
+}
+
 static const struct cs_fake_tools idle_tools = {
 	.enter = idle_call,
 	.exit = idle_call,
@@ -74,6 +80,7 @@ static const struct cs_fake_tools idle_tools = {
 	.queued = idle_queued,
 	.graph_launch_dies = idle_dies,
 	.device_bytes = idle_bytes,
+	.kernels_traced = idle_traced,
 };
 static const struct cs_fake_tools *_Atomic tools = &idle_tools;
 
@@ -328,6 +335,12 @@ resolve_stream(struct cs_fake_context *context, CUstream handle, bool per_thread
 	return stream;
 }
 
+static bool
+kernels_traced(void)
+{
+	return fake_tools()->kernels_traced();
+}
+
 FAKE_EXPORT const struct cs_fake_driver cs_fake_driver = {
 	.attach = attach,
 	.state = fake_state,
@@ -336,6 +349,7 @@ FAKE_EXPORT const struct cs_fake_driver cs_fake_driver = {
 	.resolve_stream = resolve_stream,
 	.plan = fake_plan_set,
 	.late_launches = fake_plan_late_launches,
+	.kernels_traced = kernels_traced,
 	.set_clock = fake_set_clock,
 	.gpu_time = fake_gpu_time,
 	.misuse = fake_misuse,

@@ -163,6 +163,12 @@ parse_setting(struct parser *parser)
 		scenario->steps = (uint64_t)value;
 	else if (strcmp(key, "period_us") == 0 && value >= 1)
 		scenario->period_ns = (uint64_t)(value * 1000);
+	else if (strcmp(key, "trace_cost_ns") == 0)
+		scenario->trace_cost_ns = (uint64_t)value;
+	else if (strcmp(key, "pause_step") == 0)
+		scenario->pause_step = (uint64_t)value;
+	else if (strcmp(key, "pause_us") == 0)
+		scenario->pause_ns = (uint64_t)(value * 1000);
 	else if (strcmp(key, "seed") == 0)
 		scenario->seed = (uint64_t)value;
 	else
@@ -215,6 +221,9 @@ check_whole(struct parser *parser)
 		return parse_fail(parser, "end is missing", NULL);
 	if (!scenario->entry_count)
 		return parse_fail(parser, "the scenario launches nothing: step ... end is missing", NULL);
+	/* Ranks that lose time apart would no longer agree on when collectives end. */
+	if (scenario->trace_cost_ns && scenario->ranks > 1)
+		return parse_fail(parser, "trace_cost_ns is for a single rank", NULL);
 	if (!scenario->group)
 		scenario->group = scenario->ranks;
 	scenario->comms[0].size = scenario->group;

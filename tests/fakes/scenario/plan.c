@@ -165,15 +165,28 @@ scenario_plan_open(
 void
 scenario_plan_step(struct scenario_plan *plan)
 {
-	uint64_t due_ns = plan->epoch_ns + plan->step * plan->scenario->period_ns;
+	uint64_t due_ns;
 	uint32_t i;
 
+	if (plan->step == plan->scenario->pause_step)
+		scenario_plan_delay(plan, plan->scenario->pause_ns);
+	due_ns = plan->epoch_ns + plan->step * plan->scenario->period_ns;
 	for (i = 0; i < plan->scenario->ranks; i++)
 		if (plan->cursor_ns[i] < due_ns)
 			plan->cursor_ns[i] = due_ns;
 	for (i = 0; i < plan->scenario->launches; i++)
 		plan_launch(plan, i, &plan->launches[i]);
 	plan->step++;
+}
+
+void
+scenario_plan_delay(struct scenario_plan *plan, uint64_t delay_ns)
+{
+	uint32_t i;
+
+	plan->epoch_ns += delay_ns;
+	for (i = 0; i < plan->scenario->ranks; i++)
+		plan->cursor_ns[i] += delay_ns;
 }
 
 void

@@ -251,6 +251,21 @@ stay_hung(const struct scenario_truth *truth, uint64_t steps, FILE *out)
 	abort();
 }
 
+/* What it costs the program that kernels are traced when this is launched. */
+static uint64_t
+trace_cost_ns(const struct scenario_gpu *gpu, const struct scenario_launch *launch)
+{
+	const struct scenario *scenario = gpu->scenario;
+	uint64_t kernels = 0;
+	uint32_t i;
+
+	if (scenario->trace_cost_ns == 0 || !gpu->driver->kernels_traced())
+		return 0;
+	for (i = 0; i < launch->count; i++)
+		kernels += scenario->ops[launch->planned[i].op].type != SCENARIO_COPY;
+	return kernels * scenario->trace_cost_ns;
+}
+
 static uint64_t
 play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE *out)
 {
@@ -259,7 +274,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 	const struct scenario_rank *hanging;
 	struct scenario_plan plan;
 	uint64_t epoch_ns = begin_ns();
-	uint64_t step;
+	uint64_t step, lost_ns;
 	uint32_t i;
 
 	if (!scenario_plan_open(&plan, scenario, options.rank, epoch_ns))
@@ -268,6 +283,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 	scenario_truth_set_epoch(truth, epoch_ns);
 	for (step = 0; step < scenario->steps; step++) {
 		scenario_plan_step(&plan);
+		lost_ns = 0;
 		profile(step);
 		if (step == who->die_step)
 			raise(SIGKILL);
@@ -277,11 +293,14 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 		scenario_life_step(gpu, step);
 		for (i = 0; i < scenario->launches; i++) {
 			sleep_until(plan.launches[i].start_ns - LEAD_NS);
+			lost_ns += trace_cost_ns(gpu, &plan.launches[i]);
 			scenario_gpu_launch(gpu, &plan.launches[i]);
 			if (hanging)
 				stay_hung(truth, step, out);
 			scenario_truth_add(truth, &plan.launches[i], step, events);
 		}
+		scenario_plan_delay(&plan, lost_ns);
+		scenario_truth_lose(truth, lost_ns);
 	}
 	scenario_gpu_wait(gpu);
 	scenario_plan_close(&plan);

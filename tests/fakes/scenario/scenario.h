@@ -139,6 +139,9 @@ struct scenario {
 	uint32_t nccl;  /* release, as ncclGetVersion says it: 22809 */
 	uint64_t steps;
 	uint64_t period_ns;
+	uint64_t trace_cost_ns; /* that a traced kernel costs the program; one rank */
+	uint64_t pause_step;    /* before it nothing happens for pause_ns */
+	uint64_t pause_ns;
 	uint64_t seed;
 	uint32_t capture_threads; /* that capture graphs at once; 0: the main thread does */
 	struct scenario_rank rank[SCENARIO_RANKS_MAX];
@@ -233,6 +236,8 @@ bool scenario_plan_open(
 	struct scenario_plan *plan, const struct scenario *scenario, uint32_t rank, uint64_t epoch_ns);
 /* Computes the next step of all ranks, keeps that of the plan's own. */
 void scenario_plan_step(struct scenario_plan *plan);
+/* Everything that is still to be planned comes later. */
+void scenario_plan_delay(struct scenario_plan *plan, uint64_t delay_ns);
 void scenario_plan_close(struct scenario_plan *plan);
 
 /* -- truth.c ------------------------------------------------------------------------------------------------
@@ -242,6 +247,8 @@ struct scenario_truth;
 struct scenario_truth *scenario_truth_new(const struct scenario *scenario, uint32_t rank);
 /* When step 0 begins and the GPU's clock starts to drift. */
 void scenario_truth_set_epoch(struct scenario_truth *truth, uint64_t epoch_ns);
+/* The launches of a step were traced, so that all that follows comes so much later. */
+void scenario_truth_lose(struct scenario_truth *truth, uint64_t lost_ns);
 /* Counts a launch that has been made. events: NULL, or where each collective is written, one JSON object a
  * line. */
 void scenario_truth_add(

@@ -28,6 +28,7 @@ struct scenario_truth {
 	const struct scenario *scenario;
 	uint32_t rank;
 	uint64_t epoch_ns;
+	uint64_t lost_ns;
 	uint64_t operations[3]; /* by enum scenario_op_type */
 	uint64_t *launches;     /* by sequence */
 	uint64_t *launch_ns;    /* by sequence: first start to last end, summed */
@@ -281,6 +282,12 @@ write_class(const struct scenario_truth *truth, uint32_t sequence, uint32_t op, 
 }
 
 void
+scenario_truth_lose(struct scenario_truth *truth, uint64_t lost_ns)
+{
+	truth->lost_ns += lost_ns;
+}
+
+void
 scenario_truth_write(const struct scenario_truth *truth, uint64_t steps, uint64_t late_launches, FILE *out)
 {
 	const struct scenario *scenario = truth->scenario;
@@ -289,9 +296,10 @@ scenario_truth_write(const struct scenario_truth *truth, uint64_t steps, uint64_
 
 	fprintf(out,
 		"{\"rank\": %" PRIu32 ", \"steps\": %" PRIu64 ", \"late_launches\": %" PRIu64
+		", \"begin_ns\": %" PRIu64 ", \"lost_ns\": %" PRIu64
 		", \"nccl_plugin\": \"%s\",\n \"compute\": %" PRIu64 ", \"collectives\": %" PRIu64
 		", \"copies\": %" PRIu64 ",\n \"sequences\": [",
-		truth->rank, steps, late_launches, scenario_nccl_plugin(),
+		truth->rank, steps, late_launches, truth->epoch_ns, truth->lost_ns, scenario_nccl_plugin(),
 		truth->operations[SCENARIO_COMPUTE], truth->operations[SCENARIO_COLLECTIVE],
 		truth->operations[SCENARIO_COPY]);
 	for (sequence = 0; sequence < scenario->sequence_count; sequence++)
