@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "identity.h"
 
+#include "log.h"
 #include "nvml.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Longer names are looked at by their beginning, and left out. */
+#define NAME_BYTES 256
 
 static const char *const allowed_names[] = {
 	"NCCL_*",
@@ -18,8 +23,7 @@ static const char *const allowed_names[] = {
 	"VLLM_*ALL_REDUCE*",
 	"SGLANG_*ALL_REDUCE*",
 	"SGLANG_*ALLREDUCE*",
-	"SGLANG_*AR",
-	"SGLANG_*AR_*",
+	"SGLANG_*AR*",
 	"TRTLLM_*",
 };
 
@@ -33,6 +37,28 @@ static const char *const secret_names[] = {"KEY", "PASS", "PWD", "COOKIE", "SESS
 /* What keys of well-known services begin with. */
 static const char *const secret_beginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xox",
 	"AKIA", "ASIA", "eyJ", "Bearer ", "Basic "};
+
+const char *const *
+cs_identity_words(enum cs_identity_words which, size_t *count)
+{
+#define WORDS(array)                                                                                         \
+	{                                                                                                    \
+		array, sizeof(array) / sizeof((array)[0])                                                    \
+	}
+	static const struct {
+		const char *const *words;
+		size_t count;
+	} lists[] = {
+		[CS_IDENTITY_ALLOWED_NAMES] = WORDS(allowed_names),
+		[CS_IDENTITY_SECRET_WORDS] = WORDS(secret_words),
+		[CS_IDENTITY_SECRET_NAMES] = WORDS(secret_names),
+		[CS_IDENTITY_SECRET_BEGINNINGS] = WORDS(secret_beginnings),
+	};
+#undef WORDS
+
+	*count = lists[which].count;
+	return lists[which].words;
+}
 
 static bool
 contains_ignoring_case(const char *text, const char *word)
@@ -207,6 +233,7 @@ fill_versions(const struct cs_instance *instance, struct cs_segment_writer *writ
 static struct {
 	struct cs_environment entries[CS_ENVIRONMENT_MAX];
 	uint32_t count;
+	uint32_t left_out; /* allowed, but of a name too long for an entry, or after the last entry */
 	char pod_namespace[64], pod_name[64];
 } kept;
 
@@ -215,8 +242,13 @@ keep_variable(const char *name, const char *value)
 {
 	struct cs_environment *entry = &kept.entries[kept.count];
 
-	if (kept.count == CS_ENVIRONMENT_MAX || !cs_identity_environment_allowed(name, value))
+	if (!cs_identity_environment_allowed(name, value))
 		return;
+	/* A name that is cut would be another variable's. */
+	if (kept.count == CS_ENVIRONMENT_MAX || strlen(name) >= sizeof(entry->name)) {
+		kept.left_out++;
+		return;
+	}
 	snprintf(entry->name, sizeof(entry->name), "%.63s", name);
 	snprintf(entry->value, sizeof(entry->value), "%.127s", value);
 	kept.count++;
@@ -227,11 +259,12 @@ cs_identity_keep_environment(char *const *envp)
 {
 	for (; envp && *envp; envp++) {
 		const char *equals = strchr(*envp, '=');
-		char name[sizeof(kept.entries[0].name)];
+		char name[NAME_BYTES];
 
-		if (!equals || (size_t)(equals - *envp) >= sizeof(name))
+		if (!equals)
 			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(equals - *envp), *envp);
+		snprintf(name, sizeof(name), "%.*s",
+			equals - *envp < NAME_BYTES ? (int)(equals - *envp) : NAME_BYTES - 1, *envp);
 		if (strcmp(name, "POD_NAMESPACE") == 0)
 			snprintf(kept.pod_namespace, sizeof(kept.pod_namespace), "%.63s", equals + 1);
 		else if (strcmp(name, "POD_NAME") == 0)
@@ -246,6 +279,10 @@ fill_environment(struct cs_segment_writer *writer)
 {
 	char pod[sizeof(kept.pod_namespace) + sizeof(kept.pod_name) + 1];
 
+	if (kept.left_out > 0)
+		cs_log_info("Variables are not published: names of %zu bytes and more, or more than %u "
+			    "variables count=%" PRIu32,
+			sizeof(kept.entries[0].name), CS_ENVIRONMENT_MAX, kept.left_out);
 	for (uint32_t i = 0; i < kept.count; i++)
 		cs_segment_writer_environment(writer, kept.entries[i].name, kept.entries[i].value);
 	if (!kept.pod_name[0])

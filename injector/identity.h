@@ -22,6 +22,15 @@ void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_wr
 int cs_identity_register_gpu(
 	struct cs_instance *instance, struct cs_segment_writer *writer, uint32_t device, uint32_t context_id);
 
+/* What the filter goes by; docs/metrics.md lists it, and a test compares the two. */
+enum cs_identity_words {
+	CS_IDENTITY_ALLOWED_NAMES,     /* patterns of names, '*' for any characters */
+	CS_IDENTITY_SECRET_WORDS,      /* in a name or a value, in any case */
+	CS_IDENTITY_SECRET_NAMES,      /* in a name, in any case */
+	CS_IDENTITY_SECRET_BEGINNINGS, /* of a value */
+};
+const char *const *cs_identity_words(enum cs_identity_words which, size_t *count);
+
 /* Whether NAME=VALUE may be shown. */
 bool cs_identity_environment_allowed(const char *name, const char *value);
 

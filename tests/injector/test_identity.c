@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,6 +28,8 @@ test_environment(void **state)
 		{"VLLM_CUSTOM_ALL_REDUCE", "0", true},
 		{"SGLANG_USE_CUSTOM_ALL_REDUCE", "1", true},
 		{"SGLANG_ENABLE_FLASHINFER_AR", "1", true},
+		{"SGLANG_OPT_AR_V2", "1", true},
+		{"SGLANG_SOMETHING", "1", false},
 		{"TRTLLM_ALLREDUCE_STRATEGY", "AUTO", true},
 		{"TRTLLM_HF_TOKEN", "x", false},
 		{"NCCL_AUTH_THING", "x", false},
@@ -51,6 +55,52 @@ test_environment(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (cs_identity_environment_allowed(rows[i].name, rows[i].value) != rows[i].allowed)
 			fail_msg("%s=%s", rows[i].name, rows[i].value);
+}
+
+/* The row of docs/metrics.md that begins with "| title |" names these words and no others, in this order. */
+static void
+compare_words(const char *document, const char *title, enum cs_identity_words which)
+{
+	char wanted[64], listed[1024] = "", known[1024] = "";
+	const char *const *words;
+	const char *at, *end;
+	size_t count;
+
+	snprintf(wanted, sizeof(wanted), "\n| %s |", title);
+	at = strstr(document, wanted);
+	assert_non_null(at);
+	at += strlen(wanted);
+	end = strchr(at, '\n');
+	assert_non_null(end);
+	while ((at = memchr(at, '`', (size_t)(end - at))) != NULL) {
+		const char *close = memchr(at + 1, '`', (size_t)(end - at - 1));
+
+		assert_non_null(close);
+		strncat(listed, at, (size_t)(close - at + 1));
+		at = close + 1;
+	}
+	words = cs_identity_words(which, &count);
+	for (size_t i = 0; i < count; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "`%s`", words[i]);
+	assert_string_equal(listed, known);
+}
+
+static void
+test_the_document_lists_what_is_shown(void **state)
+{
+	FILE *file = fopen(CS_TEST_DATA_DIR "/../../docs/metrics.md", "re");
+	char *document = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_non_null(file);
+	assert_true(getdelim(&document, &bytes, '\0', file) > 0);
+	fclose(file);
+	compare_words(document, "shown", CS_IDENTITY_ALLOWED_NAMES);
+	compare_words(document, "never, for a word in the name or the value", CS_IDENTITY_SECRET_WORDS);
+	compare_words(document, "never, for a word in the name", CS_IDENTITY_SECRET_NAMES);
+	compare_words(document, "never, for the value's beginning", CS_IDENTITY_SECRET_BEGINNINGS);
+	free(document);
 }
 
 static void
@@ -94,6 +144,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_the_document_lists_what_is_shown),
 		cmocka_unit_test(test_command_line),
 	};
 
