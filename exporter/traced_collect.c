@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "collective.h"
+#include "public_environment.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -162,6 +163,29 @@ collect_gpus(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 }
 
 static void
+collect_links(const struct cs_traced *traced, struct cs_snapshot *snapshot)
+{
+	for (uint32_t i = 0; i < traced->dictionary->gpu_count; i++) {
+		const struct cs_gpu *gpu = &traced->dictionary->gpus[i];
+
+		for (unsigned int peer = 0; peer < sizeof(gpu->link); peer++) {
+			struct cs_sample *sample;
+
+			if (gpu->link[peer] == CS_LINK_UNKNOWN || gpu->link[peer] == CS_LINK_SELF)
+				continue;
+			sample = cs_snapshot_add(snapshot, CS_FAMILY_GPU_LINK_INFO);
+			if (!sample)
+				return;
+			sample->value = cs_value_integer(1);
+			sample->labels[0] = number(snapshot, cs_feed_gpu(traced->dictionary, i));
+			sample->labels[1] = number(snapshot, peer);
+			sample->labels[2] = cs_link_name(gpu->link[peer]);
+			sample->labels[3] = number(snapshot, gpu->link_nvlinks[peer]);
+		}
+	}
+}
+
+static void
 collect_communicators(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 {
 	for (uint32_t i = 0; i < traced->dictionary->communicator_count; i++) {
@@ -181,27 +205,6 @@ collect_communicators(const struct cs_traced *traced, struct cs_snapshot *snapsh
 	}
 }
 
-/* The writer has an allow-list too. This one holds whatever a segment says: variables that bear on
- * collectives, and none whose name smells of a secret. */
-static bool
-is_public_variable(const char *name)
-{
-	static const char *const prefixes[] = {
-		"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "CUDA_"};
-	static const char *const secrets[] = {"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH",
-		"PRIVATE", "COOKIE", "SESSION", "SIGNATURE", "BEARER"};
-
-	for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-		if (strcasestr(name, secrets[i]))
-			return false;
-	}
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void
 collect_environment(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 {
@@ -209,7 +212,8 @@ collect_environment(const struct cs_traced *traced, struct cs_snapshot *snapshot
 		const struct cs_environment *variable = &traced->dictionary->environment[i];
 		struct cs_sample *sample;
 
-		if (!is_public_variable(variable->name))
+		/* The writer has asked too; a segment may say anything. */
+		if (!cs_public_environment_allowed(variable->name, variable->value))
 			continue;
 		sample = add_sample(snapshot, traced, CS_FAMILY_CONFIG_INFO, cs_value_integer(1));
 		if (!sample)
@@ -239,6 +243,7 @@ cs_traced_collect(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 	collect_clocks(traced, snapshot);
 	collect_process(traced, snapshot);
 	collect_gpus(traced, snapshot);
+	collect_links(traced, snapshot);
 	collect_communicators(traced, snapshot);
 	collect_environment(traced, snapshot);
 }

@@ -3,11 +3,10 @@
 
 #include "log.h"
 #include "nvml.h"
+#include "public_environment.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,110 +15,6 @@
 
 /* Longer names are looked at by their beginning, and left out. */
 #define NAME_BYTES 256
-
-static const char *const allowed_names[] = {
-	"NCCL_*",
-	"VLLM_*ALLREDUCE*",
-	"VLLM_*ALL_REDUCE*",
-	"SGLANG_*ALL_REDUCE*",
-	"SGLANG_*ALLREDUCE*",
-	"SGLANG_*AR*",
-	"TRTLLM_*",
-};
-
-/* In a name or a value. */
-static const char *const secret_words[] = {
-	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE", "AUTH"};
-
-/* In a name alone. */
-static const char *const secret_names[] = {"KEY", "PASS", "PWD", "COOKIE", "SESSION", "SIGNATURE", "BEARER"};
-
-/* What keys of well-known services begin with. */
-static const char *const secret_beginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xox",
-	"AKIA", "ASIA", "eyJ", "Bearer ", "Basic "};
-
-const char *const *
-cs_identity_words(enum cs_identity_words which, size_t *count)
-{
-#define WORDS(array)                                                                                         \
-	{                                                                                                    \
-		array, sizeof(array) / sizeof((array)[0])                                                    \
-	}
-	static const struct {
-		const char *const *words;
-		size_t count;
-	} lists[] = {
-		[CS_IDENTITY_ALLOWED_NAMES] = WORDS(allowed_names),
-		[CS_IDENTITY_SECRET_WORDS] = WORDS(secret_words),
-		[CS_IDENTITY_SECRET_NAMES] = WORDS(secret_names),
-		[CS_IDENTITY_SECRET_BEGINNINGS] = WORDS(secret_beginnings),
-	};
-#undef WORDS
-
-	*count = lists[which].count;
-	return lists[which].words;
-}
-
-static bool
-contains_ignoring_case(const char *text, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (; *text; text++)
-		if (strncasecmp(text, word, length) == 0)
-			return true;
-	return false;
-}
-
-/* "user:password@host", the beginning of a well-known kind of key, or a long run of characters of the kind
- * that keys are made of. */
-static bool
-value_looks_secret(const char *value)
-{
-	const char *at = strchr(value, '@');
-	const char *colon = strchr(value, ':');
-	unsigned int run = 0, digits = 0, letters = 0;
-
-	if (at && colon && colon < at)
-		return true;
-	for (size_t i = 0; i < sizeof(secret_beginnings) / sizeof(secret_beginnings[0]); i++)
-		if (strncmp(value, secret_beginnings[i], strlen(secret_beginnings[i])) == 0)
-			return true;
-	for (const char *c = value; *c; c++) {
-		if (!isalnum((unsigned char)*c) && *c != '+') {
-			run = digits = letters = 0;
-			continue;
-		}
-		run++;
-		if (isdigit((unsigned char)*c))
-			digits++;
-		else
-			letters++;
-		if (run >= 24 && digits >= 4 && letters >= 4)
-			return true;
-	}
-	return false;
-}
-
-bool
-cs_identity_environment_allowed(const char *name, const char *value)
-{
-	bool allowed = false;
-
-	for (size_t i = 0; i < sizeof(allowed_names) / sizeof(allowed_names[0]); i++)
-		if (fnmatch(allowed_names[i], name, 0) == 0)
-			allowed = true;
-	if (!allowed)
-		return false;
-	for (size_t i = 0; i < sizeof(secret_words) / sizeof(secret_words[0]); i++)
-		if (contains_ignoring_case(name, secret_words[i]) ||
-			contains_ignoring_case(value, secret_words[i]))
-			return false;
-	for (size_t i = 0; i < sizeof(secret_names) / sizeof(secret_names[0]); i++)
-		if (contains_ignoring_case(name, secret_names[i]))
-			return false;
-	return !value_looks_secret(value);
-}
 
 static void
 append_word(char *text, size_t text_bytes, const char *word)
@@ -138,7 +33,7 @@ cut_title(char *title)
 		char part[256];
 
 		snprintf(part, sizeof(part), "%.*s", (int)strcspn(space + 1, " "), space + 1);
-		if (part[0] == '-' || strchr(part, '=') || value_looks_secret(part)) {
+		if (part[0] == '-' || strchr(part, '=') || cs_public_value_looks_secret(part)) {
 			*space = '\0';
 			return;
 		}
@@ -170,7 +65,7 @@ cs_identity_command_line(const char *words, size_t words_bytes, char *text, size
 		}
 		if (word[0] == '-' && word[1] && strspn(word + 1, "uOBEsSIvdbq") == strlen(word + 1))
 			continue;
-		if (word[0] != '-' && !strchr(word, '=') && !value_looks_secret(word))
+		if (word[0] != '-' && !strchr(word, '=') && !cs_public_value_looks_secret(word))
 			append_word(text, text_bytes, word);
 		return;
 	}
@@ -242,7 +137,7 @@ keep_variable(const char *name, const char *value)
 {
 	struct cs_environment *entry = &kept.entries[kept.count];
 
-	if (!cs_identity_environment_allowed(name, value))
+	if (!cs_public_environment_allowed(name, value))
 		return;
 	/* A name that is cut would be another variable's. */
 	if (kept.count == CS_ENVIRONMENT_MAX || strlen(name) >= sizeof(entry->name)) {

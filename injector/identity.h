@@ -6,7 +6,8 @@
  * Nothing secret goes into a segment: of the command line only the program and the script or module; of the
  * environment only allow-listed names, and none whose name or value looks like a credential.
  *
- * Worker, unless said otherwise; reads /proc and loads NVML. The filters are pure.
+ * Worker, unless said otherwise; reads /proc and loads NVML. The filter of the command line is pure; that of
+ * the environment is public_environment.h.
  */
 #ifndef CS_IDENTITY_H
 #define CS_IDENTITY_H
@@ -21,18 +22,6 @@ void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_wr
 /* Adds a CUDA device to the GPU table. Index in the segment, or -errno. */
 int cs_identity_register_gpu(
 	struct cs_instance *instance, struct cs_segment_writer *writer, uint32_t device, uint32_t context_id);
-
-/* What the filter goes by; docs/metrics.md lists it, and a test compares the two. */
-enum cs_identity_words {
-	CS_IDENTITY_ALLOWED_NAMES,     /* patterns of names, '*' for any characters */
-	CS_IDENTITY_SECRET_WORDS,      /* in a name or a value, in any case */
-	CS_IDENTITY_SECRET_NAMES,      /* in a name, in any case */
-	CS_IDENTITY_SECRET_BEGINNINGS, /* of a value */
-};
-const char *const *cs_identity_words(enum cs_identity_words which, size_t *count);
-
-/* Whether NAME=VALUE may be shown. */
-bool cs_identity_environment_allowed(const char *name, const char *value);
 
 /* Program and script of a /proc/PID/cmdline (words end with NUL): "python3 -m
  * vllm.entrypoints.openai.api_server". */

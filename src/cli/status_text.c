@@ -264,6 +264,21 @@ print_field(FILE *stream, const char *name, const char *text)
 		fprintf(stream, "  %-16s %s\n", name, text);
 }
 
+/* As nvidia-smi writes it. */
+static void
+print_uuid(FILE *stream, const uint8_t uuid[16])
+{
+	static const uint8_t none[16];
+
+	if (memcmp(uuid, none, sizeof(none)) == 0)
+		return;
+	fputs("    uuid          GPU", stream);
+	for (unsigned int i = 0; i < 16; i++)
+		fprintf(stream, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			uuid[i]);
+	fputc('\n', stream);
+}
+
 static void
 print_gpu(FILE *stream, const struct cs_gpu *gpu)
 {
@@ -275,6 +290,7 @@ print_gpu(FILE *stream, const struct cs_gpu *gpu)
 	fprintf(stream, "  gpu %s            %s, %s, sm_%u, PCI %04x:%02x:%02x, CUDA device %d\n", index,
 		gpu->name[0] ? gpu->name : "unknown", cs_units_format_bytes(gpu->memory_bytes, memory),
 		gpu->compute_capability, gpu->pci_domain, gpu->pci_bus, gpu->pci_device, gpu->cuda_ordinal);
+	print_uuid(stream, gpu->uuid);
 	for (unsigned int peer = 0; peer < sizeof(gpu->link); peer++) {
 		if (gpu->link[peer] == CS_LINK_UNKNOWN || gpu->link[peer] == CS_LINK_SELF)
 			continue;

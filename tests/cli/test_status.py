@@ -92,7 +92,8 @@ class Status(cli.Test):
     def test_long(self):
         writer = self.write(hold=1)
         text = self.run_command("status", "--long").stdout
-        for part in (str(writer.pid), "NCCL_ALGO=Ring", "to gpu 7      nvlink x18", "fedcba9876543210", "2.28.9", "traced           deep "):
+        for part in (str(writer.pid), "NCCL_ALGO=Ring", "to gpu 7      nvlink x18",
+                     "uuid          GPU-dead0000-0000-0000-0000-000000000000", "fedcba9876543210", "2.28.9", "traced           deep "):
             self.assertIn(part, text)
 
     def test_narrow_and_coloured(self):

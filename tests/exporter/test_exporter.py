@@ -592,6 +592,9 @@ class Processes(Case):
                               pid=str(writer.process.pid), **mine), 1)
         self.assertEqual(pick(samples, "gpu_info", gpu="3", uuid="GPU-04000000-0000-0000-0000-000000000000", name="Test GPU",
                               pci_bus_id="00000000:04:00.0", compute_capability="9.0"), 1)
+        self.assertEqual(pick(samples, "gpu_link_info", gpu="3", peer="0", link="nvlink", nvlinks="18"), 1)
+        self.assertEqual(pick(samples, "gpu_link_info", gpu="3", peer="2", link="pcie_system", nvlinks="0"), 1)
+        self.assertEqual(pick(samples, "gpu_link_info"), 2)
         self.assertEqual(pick(samples, "config_info", name="NCCL_ALGO", value="Ring", **mine), 1)
         self.assertEqual(pick(samples, "config_info"), 1)
         self.assertEqual(pick(samples, "communicator_info", comm="0000000000000abc", rank="3", world="8"), 1)

@@ -39,7 +39,12 @@ say(long long number)
 static int
 do_gpu(struct cs_segment_writer *writer, const char *rest)
 {
-	struct cs_gpu gpu = {.pci_domain = 0, .pci_device = 0, .compute_capability = 90, .name = "Test GPU"};
+	struct cs_gpu gpu = {.pci_domain = 0,
+		.pci_device = 0,
+		.compute_capability = 90,
+		.name = "Test GPU",
+		.link = {[0] = CS_LINK_NVLINK, [2] = CS_LINK_PCIE_SYSTEM, [3] = CS_LINK_SELF},
+		.link_nvlinks = {[0] = 18}};
 
 	gpu.nvml_index = gpu.cuda_ordinal = atoi(rest);
 	gpu.pci_bus = (uint32_t)gpu.nvml_index + 1;

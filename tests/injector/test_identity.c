@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "identity.h"
+#include "public_environment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,13 +54,13 @@ test_environment(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (cs_identity_environment_allowed(rows[i].name, rows[i].value) != rows[i].allowed)
+		if (cs_public_environment_allowed(rows[i].name, rows[i].value) != rows[i].allowed)
 			fail_msg("%s=%s", rows[i].name, rows[i].value);
 }
 
 /* The row of docs/metrics.md that begins with "| title |" names these words and no others, in this order. */
 static void
-compare_words(const char *document, const char *title, enum cs_identity_words which)
+compare_words(const char *document, const char *title, enum cs_public_words which)
 {
 	char wanted[64], listed[1024] = "", known[1024] = "";
 	const char *const *words;
@@ -79,7 +80,7 @@ compare_words(const char *document, const char *title, enum cs_identity_words wh
 		strncat(listed, at, (size_t)(close - at + 1));
 		at = close + 1;
 	}
-	words = cs_identity_words(which, &count);
+	words = cs_public_environment_words(which, &count);
 	for (size_t i = 0; i < count; i++)
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "`%s`", words[i]);
 	assert_string_equal(listed, known);
@@ -96,10 +97,10 @@ test_the_document_lists_what_is_shown(void **state)
 	assert_non_null(file);
 	assert_true(getdelim(&document, &bytes, '\0', file) > 0);
 	fclose(file);
-	compare_words(document, "shown", CS_IDENTITY_ALLOWED_NAMES);
-	compare_words(document, "never, for a word in the name or the value", CS_IDENTITY_SECRET_WORDS);
-	compare_words(document, "never, for a word in the name", CS_IDENTITY_SECRET_NAMES);
-	compare_words(document, "never, for the value's beginning", CS_IDENTITY_SECRET_BEGINNINGS);
+	compare_words(document, "shown", CS_PUBLIC_ALLOWED_NAMES);
+	compare_words(document, "never, for a word in the name or the value", CS_PUBLIC_SECRET_WORDS);
+	compare_words(document, "never, for a word in the name", CS_PUBLIC_SECRET_NAMES);
+	compare_words(document, "never, for the value's beginning", CS_PUBLIC_SECRET_BEGINNINGS);
 	free(document);
 }
 
