@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "impl_change.h"
 #include "size.h"
 
 #include <stdlib.h>
@@ -33,6 +32,7 @@ cs_feed_fini(struct cs_feed *feed)
 {
 	map_fini(&feed->collectives, feed->table);
 	map_fini(&feed->steps, feed->table);
+	cs_impl_changes_fini(&feed->changes);
 	free(feed->comms);
 	feed->comms = NULL;
 	feed->comm_count = 0;
@@ -295,6 +295,34 @@ feed_communicator(struct cs_feed *feed, struct cs_feed_entry *entry, const struc
 	add(feed, entry, CS_FEED_COMMUNICATOR_COLLECTIVES, CS_FAMILY_COMMUNICATOR_COLLECTIVES, 0, 1);
 }
 
+/* What is not known is no change: neither an unknown implementation nor a size that nobody could tell. */
+static void
+feed_impl(struct cs_feed *feed, struct cs_feed_entry *entry, uint32_t pid,
+	const struct cs_collective *collective)
+{
+	const struct cs_series_key *key = &entry->key;
+	uint8_t dtype = collective->label->dtype;
+	struct cs_impl_line line;
+
+	if (key->impl == CS_IMPL_UNKNOWN || key->size == CS_SIZE_UNKNOWN || key->other)
+		return;
+	if (!entry->impls || entry->dtype != dtype) {
+		struct cs_impl_key like = {
+			.gpu = key->gpu,
+			.rank = key->rank,
+			.op = key->op,
+			.dtype = dtype,
+			.size = key->size,
+			.phase = key->phase,
+		};
+
+		entry->impls = cs_impl_changes_find(&feed->changes, &like);
+		entry->dtype = dtype;
+	}
+	if (entry->impls && cs_impl_change_see(entry->impls, key->impl, collective->start_ns, &line))
+		cs_impl_change_log(entry->impls, &line, pid);
+}
+
 /* cs_series_comm of a communicator of the process; 0 none. */
 static uint32_t
 comm_of(struct cs_feed *feed, const struct cs_dictionary *dictionary, uint32_t comm_id)
@@ -332,15 +360,12 @@ cs_feed_collective(
 		.size = cs_size_bucket(collective->bytes),
 		.comm = comm_of(feed, dictionary, label->comm_id),
 	};
-	size_t known = feed->collectives.count;
 	struct cs_feed_entry *entry = map_find(&feed->collectives, &key);
 
 	if (!entry) {
 		feed->table->dropped++;
 		return;
 	}
-	if (__builtin_expect(feed->collectives.count != known, 0))
-		cs_impl_change_log(&feed->collectives, &entry->key, dictionary->process.pid);
 	feed_overlap(feed, entry, collective);
 	if (collective->record_flags & CS_RECORD_PART)
 		return;
@@ -353,6 +378,7 @@ cs_feed_collective(
 	feed_contended(feed, entry, collective);
 	feed_ranks(feed, entry, collective);
 	feed_communicator(feed, entry, collective);
+	feed_impl(feed, entry, dictionary->process.pid, collective);
 }
 
 void

@@ -13,6 +13,7 @@
 
 #include "analysis/analysis.h"
 #include "dictionary.h"
+#include "impl_change.h"
 #include "series.h"
 
 /* Series of one label set: as many as a collective feeds; a step uses the first ones. */
@@ -46,6 +47,9 @@ struct cs_feed_entry {
 	struct cs_series_key key;
 	bool used;
 	struct cs_series *series[CS_FEED_SLOT_COUNT]; /* NULL: not fed yet */
+	/* Of collectives: whose implementation is watched with them; of the last one's element type. */
+	struct cs_impl_series *impls;
+	uint8_t dtype;
 };
 
 struct cs_feed_map {
@@ -66,6 +70,7 @@ struct cs_feed {
 	/* cs_series_comm of the process's communicators by id - 1; 0 not asked for yet. */
 	uint32_t *comms;
 	uint32_t comm_count;
+	struct cs_impl_changes changes;
 };
 
 void cs_feed_init(struct cs_feed *feed, struct cs_series_table *table);

@@ -600,6 +600,41 @@ class Processes(Case):
         self.assertEqual(pick(samples, "communicator_info", comm="0000000000000abc", rank="3", world="8"), 1)
         self.assertEqual(pick(samples, "exporter_processes", state="live"), 1)
 
+    def test_another_implementation(self):
+        """NCCL, vLLM's own and NCCL again at one size, on a rank that is not the first: each switch has a line, what alternates has not,
+        and neither has another element type or a size that nobody knows."""
+        writer = self.writer()
+        writer.say("gpu", 3)
+        writer.say("rank", 3, 8)
+        nccl, own, half, large, unsized = (int(writer.say("label", "all_reduce", impl, size, 3, 8, 0, 0, dtype)) for impl, size, dtype in (
+            ("nccl", 43008, "bfloat16"), ("vllm_custom", 43008, "bfloat16"), ("vllm_custom", 43008, "float16"),
+            ("vllm_custom", 8 << 20, "bfloat16"), ("vllm_custom", "unknown", "bfloat16")))
+        begin = time.time_ns() - 100 * 10**9
+
+        def ran(label, seconds, size=43008):
+            start = begin + round(seconds * 10**9)
+            writer.collective(label, start, start + 50 * US, size)
+
+        for i in range(3):
+            ran(nccl, i)
+        ran(half, 3)
+        ran(large, 4, 8 << 20)
+        ran(unsized, 5, 2**64 - 1)
+        ran(own, 10)
+        ran(own, 11)
+        ran(nccl, 20)
+        for i in range(1, 51):
+            ran(own if i % 2 else nccl, 20 + i / 100)
+        ran(own, 25)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 60)
+        found = re.findall(r"Another implementation .*?op=(\w+) size=(\d+) dtype=(\w+) phase=\w+ now=(\w+) before=(\w+) changes=(\d+) "
+                           r"gpu=(\d+) rank=(\d+) pid=(\d+)", server.output())
+        same = ("all_reduce", "65536", "bfloat16")
+        who = ("3", "3", str(writer.process.pid))
+        self.assertEqual(found, [(*same, "vllm_custom", "nccl", "1", *who), (*same, "nccl", "vllm_custom", "1", *who),
+                                 (*same, "vllm_custom", "nccl", "51", *who)])
+
     def test_counters_move_on(self):
         """Counted once, whatever is added while the exporter runs, and the reader's losses are there too."""
         writer, label = self.rank(0, 1)

@@ -67,12 +67,14 @@ static int
 do_label(struct cs_segment_writer *writer, const char *rest)
 {
 	struct cs_label label = {.source = CS_LABEL_SOURCE_NCCL_PROFILER};
-	char op[32], impl[32], bytes[32];
+	char op[32], impl[32], bytes[32], dtype[32] = "";
 	unsigned int flags;
 
-	if (sscanf(rest, "%31s %31s %31s %d %d %u %u", op, impl, bytes, &label.rank, &label.world,
-		    &label.comm_id, &flags) != 7)
+	if (sscanf(rest, "%31s %31s %31s %d %d %u %u %31s", op, impl, bytes, &label.rank, &label.world,
+		    &label.comm_id, &flags, dtype) < 7)
 		return -EINVAL;
+	while (dtype[0] && label.dtype < CS_DTYPE_COUNT && strcmp(cs_dtype_name(label.dtype), dtype) != 0)
+		label.dtype++;
 	label.op = (uint8_t)cs_op_parse(op);
 	label.impl = (uint8_t)cs_impl_parse(impl);
 	label.flags = (uint8_t)flags;
