@@ -89,6 +89,61 @@ class Small(Counted, NodeTest):
             self.assertEqual((line["pid"], line["gpu"]), (pids[line["rank"]], line["rank"]))
             self.assertEqual((line["dtype"], line["size_from"], line["world"]), ("bfloat16", "nccl_profiler", 2))
 
+    def rows_of_the_truth(self):
+        """{(op, impl, bytes, phase): durations of its events, sorted}. Until the graphs' signatures are known, and where a window cuts
+        a step, the phase is unknown, as the dump says of the same collective; else it has to be the true one."""
+        said = {(line["rank"], line["start_ns"]): line["phase"] for line in self.node.dump("collective")}
+        durations = collections.defaultdict(list)
+        unknown = 0
+        for rank in self.node.truth["ranks"]:
+            for event in rank["events"]:
+                phase = said[rank["rank"], event["start_ns"]]
+                self.assertIn(phase, (event["phase"], "unknown"))
+                unknown += phase == "unknown"
+                durations[event["op"], event["impl"], event["bytes"], phase].append(event["end_ns"] - event["start_ns"])
+        self.assertLess(unknown, sum(map(len, durations.values())) / 10)
+        return {key: sorted(values) for key, values in durations.items()}
+
+    @staticmethod
+    def nearest_rank(values, percent):
+        return values[(len(values) * percent + 99) // 100 - 1]
+
+    def test_status_has_the_columns_of_the_truth(self):
+        status = json.loads(self.node.collscope("status", "--collectives", "--json"))
+        found = {(row["op"], row["impl"], row["bytes"], row["phase"]):
+                 (row["dtype"], row["count"], row["p50_ns"], row["p99_ns"], row["sum_ns"]) for row in status["collectives"]}
+        truth = self.rows_of_the_truth()
+        self.assertEqual(found, {key: ("bfloat16", len(values), self.nearest_rank(values, 50), self.nearest_rank(values, 99), sum(values))
+                                 for key, values in truth.items()})
+        # Traced: from each rank's first collective on, to the end of its windows at the latest.
+        spans = [(min(event["start_ns"] for event in rank["events"]), max(event["end_ns"] for event in rank["events"]))
+                 for rank in self.node.truth["ranks"]]
+        self.assertGreaterEqual(status["traced_ns"], sum(end - start for start, end in spans))
+        self.assertLessEqual(status["traced_ns"], sum(time.time_ns() - start for start, _ in spans))
+        for row in status["collectives"]:
+            self.assertAlmostEqual(row["gpu_time_share"], row["sum_ns"] / status["traced_ns"], places=5)
+
+    def test_status_prints_them(self):
+        rows = [re.split(r" {2,}", line.strip()) for line in self.node.collscope("status", "--collectives").splitlines() if line]
+        (at,) = [i for i, row in enumerate(rows) if row[0] == "OP"]
+        self.assertEqual(rows[at], ["OP", "IMPL", "SIZE", "DTYPE", "PHASE", "COUNT", "P50", "P99", "MEAN WAIT", "BUS BW", "GPU TIME"])
+        truth = self.rows_of_the_truth()
+        unit_ns = {"ns": 1, "us": 1000, "ms": 10**6}
+        printed = rows[at + 1:at + 1 + len(truth)]
+        self.assertEqual({(row[0], row[1], row[2], row[4]) for row in printed},
+                         {(op, impl, f"{size // 1024} KiB", phase) for op, impl, size, phase in truth})
+        for row in printed:
+            (values,) = [v for (op, impl, size, phase), v in truth.items() if (op, impl, f"{size // 1024} KiB", phase) == (*row[:3], row[4])]
+            self.assertEqual((row[3], row[5]), ("bfloat16", str(len(values))))
+            for cell, percent in ((row[6], 50), (row[7], 99)):
+                number, unit = cell.split()
+                last_digit = 10 ** -len(number.partition(".")[2])
+                self.assertAlmostEqual(float(number), self.nearest_rank(values, percent) / unit_ns[unit], delta=0.51 * last_digit)
+            self.assertRegex(row[10], r"^\d+\.\d %$")
+        # by falling time
+        times = [float(row[10].split()[0]) for row in printed]
+        self.assertEqual(times, sorted(times, reverse=True))
+
     def incomplete(self):
         """Steps that the end of a window may have cut: counted as such, in no step family."""
         return total(self.metrics, "collscope_exporter_steps_incomplete_total")
