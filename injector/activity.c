@@ -265,7 +265,7 @@ publish_counts(struct cs_activity *activity)
 			activity->writer, CS_LOSS_BAD_TIMESTAMP, activity->bad, activity->now_ns);
 	if (activity->unknown_device != 0)
 		cs_segment_writer_lose(
-			activity->writer, CS_LOSS_TABLE_FULL, activity->unknown_device, activity->now_ns);
+			activity->writer, CS_LOSS_UNKNOWN_DEVICE, activity->unknown_device, activity->now_ns);
 	if (activity->last_end_ns > atomic_load_explicit(&status->last_record_end_ns, memory_order_relaxed))
 		atomic_store_explicit(
 			&status->last_record_end_ns, activity->last_end_ns, memory_order_relaxed);

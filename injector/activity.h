@@ -50,8 +50,8 @@ typedef CUptiResult (*cs_activity_next)(uint8_t *buffer, size_t valid_bytes, CUp
 void cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
 	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity));
 
-/* Says which GPU index of the segment a CUDA device is. Records of devices without one are lost (TABLE_FULL).
- */
+/* Says which GPU index of the segment a CUDA device is. Records of devices without one are lost
+ * (UNKNOWN_DEVICE). */
 void cs_activity_set_gpu(struct cs_activity *activity, uint32_t device, int gpu);
 int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 unknown */
 

@@ -38,6 +38,7 @@ struct thread_state {
 	bool last_from_nvtx;
 	bool last_from_plugin;
 	bool late_open;
+	bool lost; /* an announcement of this outermost call or group had no room */
 	struct announced last;
 	uint32_t announced_count;
 	uint32_t grouped_count;
@@ -52,7 +53,6 @@ static struct thread_state states[CS_ANNOUNCE_THREADS];
 static struct thread_state no_state; /* of the threads that found none; never used as a state */
 static __thread struct thread_state *own __attribute__((tls_model("initial-exec")));
 
-static _Atomic uint64_t dropped;
 static _Atomic int nccl_version;
 static char nccl_version_text[32];
 static void (*_Atomic amend_launch)(uint64_t key, const struct cs_label *facts, uint32_t sequence);
@@ -193,7 +193,7 @@ last_close(struct thread_state *state)
 			sum = &state->announced[i];
 	if (sum == NULL) {
 		if (state->announced_count == CS_ANNOUNCE_COMMUNICATORS) {
-			atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+			state->lost = true;
 			return;
 		}
 		sum = &state->announced[state->announced_count++];
@@ -220,10 +220,8 @@ cs_announce_collective(const struct cs_label *label, uint32_t sequence)
 	struct thread_state *state = state_of_thread();
 	struct cs_label merged = *label;
 
-	if (state == NULL) {
-		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+	if (state == NULL)
 		return;
-	}
 	if (last_is_the_same(state, label)) {
 		const struct cs_label *other = &state->last.label;
 
@@ -296,6 +294,7 @@ cs_announce_end(void)
 	state->taken = NULL;
 	state->bound_key = 0;
 	state->late_open = false;
+	state->lost = false;
 }
 
 void
@@ -423,6 +422,12 @@ cs_announce_take(struct cs_label *label, uint32_t *sequence)
 	return true;
 }
 
+bool
+cs_announce_lost(void)
+{
+	return own != NULL && (own == &no_state || own->lost);
+}
+
 void
 cs_announce_bind(uint64_t key)
 {
@@ -530,10 +535,4 @@ cs_announce_nccl_version_number(void)
 	int version = atomic_load_explicit(&nccl_version, memory_order_acquire);
 
 	return version > 0 ? version : 0;
-}
-
-uint64_t
-cs_announce_dropped(void)
-{
-	return atomic_load_explicit(&dropped, memory_order_relaxed);
 }

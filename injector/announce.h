@@ -30,6 +30,10 @@
  */
 bool cs_announce_take(struct cs_label *label, uint32_t *sequence);
 
+/* After a take: whether an announcement of this thread's API call or group had no room, so that a launch may
+ * lack it: more communicators in one group, or more threads, than are followed. */
+bool cs_announce_lost(void);
+
 /*
  * Says under which key the launch of this thread was filed: the graph node's id, or the correlation id for an
  * eager launch, told apart by whatever the caller puts into the key. Call it for every launch of an NCCL
@@ -59,7 +63,8 @@ int cs_announce_nccl_version_number(void);
  * One collective. `label` has op, dtype, reduction, algorithm, protocol, bytes, count, channels, rank, world,
  * comm_id as far as known (zeros and UNKNOWN otherwise) and source = NCCL_PROFILER or NVTX. The plugin's
  * announcement inside an NVTX range that was announced is the same collective: the more trusted source wins,
- * the other fills what it leaves unknown. Full: counted, dropped, and the launch gets no size.
+ * the other fills what it leaves unknown. Full: dropped, which
+ * cs_announce_lost tells, and the launch gets no size.
  */
 void cs_announce_collective(const struct cs_label *label, uint32_t sequence);
 /* Begin and end of an API call or group; nested. At the end of the outermost one what was not taken is
@@ -76,8 +81,5 @@ void cs_announce_late_end(void);
 
 /* NCCL's version number as ncclGetVersion gives it; the first call wins. */
 void cs_announce_set_nccl_version(int version);
-
-/* Announcements that had no room, of all threads. */
-uint64_t cs_announce_dropped(void);
 
 #endif

@@ -28,6 +28,9 @@ static const char *const cause_names[] = {
 	[CS_LOSS_TABLE_FULL] = "table_full",
 	[CS_LOSS_FOREIGN_OWNER] = "foreign_owner",
 	[CS_LOSS_INVALID_RECORD] = "invalid_record",
+	[CS_LOSS_TABLE_BUSY] = "table_busy",
+	[CS_LOSS_UNKNOWN_DEVICE] = "unknown_device",
+	[CS_LOSS_MARKS_FULL] = "marks_full",
 };
 _Static_assert(COUNT_OF(cause_names) == CS_LOSS_CAUSE_COUNT, "every cause has a name");
 

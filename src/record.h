@@ -52,6 +52,11 @@ enum cs_loss_cause {
 	CS_LOSS_TABLE_FULL = 6,     /* a name, label or communicator had no room; its record says "unknown" */
 	CS_LOSS_FOREIGN_OWNER = 7,  /* another tool owned CUPTI's buffers during a window */
 	CS_LOSS_INVALID_RECORD = 8, /* reader side: contents that no writer writes */
+	/* Since 1.2. */
+	CS_LOSS_TABLE_BUSY =
+		9, /* a table's lock was held by a thread that did not run; asked for again later */
+	CS_LOSS_UNKNOWN_DEVICE = 10, /* a kernel or copy of a device that nobody could name yet */
+	CS_LOSS_MARKS_FULL = 11,     /* an NVTX range that was wanted had no room: no MARK record */
 	CS_LOSS_CAUSE_COUNT
 };
 

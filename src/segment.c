@@ -33,6 +33,8 @@ static const char *const reason_names[] = {
 	[CS_UNLABELLED_CHECK_FAILED] = "check_failed",
 	[CS_UNLABELLED_LEDGER_FULL] = "ledger_full",
 	[CS_UNLABELLED_NO_LAUNCH] = "no_launch",
+	[CS_UNLABELLED_ANNOUNCE_FULL] = "announce_full",
+	[CS_UNLABELLED_CHILD_FULL] = "child_full",
 };
 _Static_assert(COUNT_OF(reason_names) == CS_UNLABELLED_REASON_COUNT, "every reason has a name");
 

@@ -151,6 +151,9 @@ enum cs_unlabelled_reason {
 	CS_UNLABELLED_CHECK_FAILED = 2, /* a parameter failed its sanity check */
 	CS_UNLABELLED_LEDGER_FULL = 3,
 	CS_UNLABELLED_NO_LAUNCH = 4, /* eager, launched while no callback was on */
+	/* Since 1.2. */
+	CS_UNLABELLED_ANNOUNCE_FULL = 5, /* what NCCL told of the launch had no room */
+	CS_UNLABELLED_CHILD_FULL = 6,    /* a node of a child graph found no room when it moved */
 	CS_UNLABELLED_REASON_COUNT
 };
 

@@ -126,6 +126,14 @@ refuse(struct cs_segment_writer *writer, struct cs_table_head *head)
 	atomic_fetch_add_explicit(&writer->status->lost[CS_LOSS_TABLE_FULL], 1, memory_order_relaxed);
 }
 
+/* The table may have room; whoever holds the lock does not run. */
+static void
+put_off(struct cs_segment_writer *writer, bool *again)
+{
+	atomic_fetch_add_explicit(&writer->status->lost[CS_LOSS_TABLE_BUSY], 1, memory_order_relaxed);
+	*again = true;
+}
+
 /* Makes entry number *count visible to readers; pairs with the acquire load of a table's count. */
 static void
 publish_entry(_Atomic uint32_t *count, struct cs_table_head *head)
@@ -185,13 +193,14 @@ insert_name(struct cs_segment_writer *writer, const struct key *key, uint64_t ha
 }
 
 uint32_t
-cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
+cs_segment_writer_name_or_again(struct cs_segment_writer *writer, const char *name, bool *again)
 {
 	struct key key = {.writer = writer, .bytes = name};
 	uint32_t free_slot = 0;
 	uint64_t hash;
 	uint32_t id;
 
+	*again = false;
 	if (!cs_segment_writer_usable(writer) || !name || !name[0])
 		return 0;
 	key.length = cut_length(name, CS_NAME_BYTES_MAX);
@@ -200,7 +209,7 @@ cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		refuse(writer, writer->name_head);
+		put_off(writer, again);
 		return 0;
 	}
 	id = index_find(writer->name_index, CS_NAME_INDEX_SLOTS, hash, &key, name_equal, &free_slot);
@@ -208,6 +217,14 @@ cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
 		id = insert_name(writer, &key, hash, free_slot);
 	unlock(writer);
 	return id;
+}
+
+uint32_t
+cs_segment_writer_name(struct cs_segment_writer *writer, const char *name)
+{
+	bool again;
+
+	return cs_segment_writer_name_or_again(writer, name, &again);
 }
 
 /* -- labels ---------------------------------------------------------------------------------------------- */
@@ -234,13 +251,14 @@ insert_label(struct cs_segment_writer *writer, const struct key *key, uint64_t h
 }
 
 uint32_t
-cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label)
+cs_segment_writer_label_or_again(struct cs_segment_writer *writer, const struct cs_label *label, bool *again)
 {
 	struct key key = {.writer = writer, .bytes = label, .length = sizeof(*label)};
 	uint32_t free_slot = 0;
 	uint64_t hash;
 	uint32_t id;
 
+	*again = false;
 	if (!cs_segment_writer_usable(writer))
 		return 0;
 	hash = hash_bytes(label, sizeof(*label));
@@ -248,7 +266,7 @@ cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label 
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		refuse(writer, writer->label_head);
+		put_off(writer, again);
 		return 0;
 	}
 	id = index_find(writer->label_index, CS_LABEL_INDEX_SLOTS, hash, &key, label_equal, &free_slot);
@@ -256,6 +274,14 @@ cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label 
 		id = insert_label(writer, &key, hash, free_slot);
 	unlock(writer);
 	return id;
+}
+
+uint32_t
+cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label)
+{
+	bool again;
+
+	return cs_segment_writer_label_or_again(writer, label, &again);
 }
 
 const struct cs_label *
@@ -300,6 +326,7 @@ cs_segment_writer_communicator(struct cs_segment_writer *writer, const struct cs
 	struct cs_communicator_identity identity = {.hash = communicator->hash, .rank = communicator->rank};
 	struct key key = {.writer = writer, .bytes = &identity, .length = sizeof(identity)};
 	uint32_t free_slot = 0;
+	bool again;
 	uint64_t hash;
 	uint32_t id;
 
@@ -311,7 +338,7 @@ cs_segment_writer_communicator(struct cs_segment_writer *writer, const struct cs
 	if (id != 0)
 		return id;
 	if (!lock(writer)) {
-		refuse(writer, writer->communicator_head);
+		put_off(writer, &again);
 		return 0;
 	}
 	id = index_find(

@@ -65,15 +65,19 @@ void cs_segment_writer_lose(
 
 /*
  * Interning. What is known is found without a lock; an insertion takes a small one (host-safe: spins a
- * bounded time for another insertion and gives up as if the table were full; no allocation, no system call).
- * Callers cache the ids and do not call these per record. Equal input gives the equal id. name: id >= 1; 0
- * when the table is full (counted). Names longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when full
- * (counted). communicator: index + 1; 0 when full (counted). Identity is (hash, rank). gpu: index 0 ... 15 by
- * uuid, or by cuda_ordinal when the uuid is all zero; negative errno when full. A later call with the same
- * identity changes nothing. environment: 0, -ENOSPC.
+ * bounded time for another insertion and gives up; no allocation, no system call). Callers cache the ids and
+ * do not call these per record. Equal input gives the equal id. 0 when the table is full (counted
+ * TABLE_FULL), or when another insertion did not end (counted TABLE_BUSY), which _or_again tells by *again:
+ * such a 0 is not to be cached, the next try may find room. name: id >= 1; 0 when the table is full. Names
+ * longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when full. communicator: index + 1; 0 when full.
+ * Identity is (hash, rank). gpu: index 0 ... 15 by uuid, or by cuda_ordinal when the uuid is all zero;
+ * negative errno when full. A later call with the same identity changes nothing. environment: 0, -ENOSPC.
  */
 uint32_t cs_segment_writer_name(struct cs_segment_writer *writer, const char *name);
 uint32_t cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label);
+uint32_t cs_segment_writer_name_or_again(struct cs_segment_writer *writer, const char *name, bool *again);
+uint32_t cs_segment_writer_label_or_again(
+	struct cs_segment_writer *writer, const struct cs_label *label, bool *again);
 uint32_t cs_segment_writer_communicator(
 	struct cs_segment_writer *writer, const struct cs_communicator *communicator);
 int cs_segment_writer_gpu(struct cs_segment_writer *writer, const struct cs_gpu *gpu);

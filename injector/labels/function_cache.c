@@ -180,6 +180,7 @@ cs_function_cache_get(
 	uint64_t value = 0;
 	bool known = find(cache, key, &value);
 	uint32_t hash, index = 0;
+	bool again;
 
 	if (key == CS_PAIR_FREE || key == CS_PAIR_BUSY)
 		return NULL;
@@ -196,11 +197,12 @@ cs_function_cache_get(
 		value = scratch->match.kind;
 	}
 	if (CS_FUNCTION_KIND(value) == CS_CATALOG_COLLECTIVE) {
-		scratch->name_id = cs_segment_writer_name(cache->writer, name);
+		scratch->name_id = cs_segment_writer_name_or_again(cache->writer, name, &again);
 		scratch->name_hash = hash;
 		query_layout(cache->cupti, handle, scratch);
-		index = keep(cache, scratch);
-		if (index == CS_FUNCTIONS_MAX)
+		if (!again)
+			index = keep(cache, scratch);
+		if (again || index == CS_FUNCTIONS_MAX)
 			return scratch;
 	}
 	value = CS_FUNCTION_KIND(value) | (uint64_t)index << 2 | (uint64_t)generation << 12 |

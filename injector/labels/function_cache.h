@@ -27,7 +27,7 @@
 /* A collective kernel; never changes once handed out. */
 struct cs_function {
 	struct cs_catalog_match match;
-	uint32_t name_id;     /* 0: the segment had no room, or was busy */
+	uint32_t name_id;     /* 0: the segment had no room */
 	uint32_t name_hash;   /* cs_name_hash */
 	uint32_t param_count; /* 0: layout unknown */
 	uint32_t param_offsets[CS_FUNCTION_PARAMETER_MAX];

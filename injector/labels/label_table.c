@@ -55,6 +55,8 @@ cs_label_entry_segment_id(struct cs_label_entry *entry, struct cs_segment_writer
 	label = entry->label;
 	label.name_id = name_id;
 	id = cs_segment_writer_label(writer, &label);
-	atomic_store_explicit(&entry->segment_id, id, memory_order_relaxed);
+	/* Without its kernel's name it is not what others will want. */
+	if (name_id != 0)
+		atomic_store_explicit(&entry->segment_id, id, memory_order_relaxed);
 	return id;
 }

@@ -22,6 +22,7 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 	struct cs_label label = {
 		.rank = CS_RANK_UNKNOWN, .world = CS_RANK_UNKNOWN, .bytes = CS_BYTES_UNKNOWN};
 	const struct cs_launch nothing = {0};
+	bool again;
 
 	cs_catalog_classify(cache->catalog, name, &match);
 	*slot = (struct cs_kernel_name){.address = name,
@@ -32,7 +33,8 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 	memcpy(slot->prefix, name, strnlen(name, sizeof(slot->prefix)));
 	if (match.kind == CS_CATALOG_NONE)
 		return;
-	slot->name_id = (uint16_t)cs_segment_writer_name(cache->writer, name);
+	slot->name_id = (uint16_t)cs_segment_writer_name_or_again(cache->writer, name, &again);
+	slot->unfinished = again;
 	if (match.kind != CS_CATALOG_COLLECTIVE)
 		return;
 	slot->record_flags = (match.label_flags & CS_LABEL_FUSED ? CS_RECORD_FUSED : 0) |
@@ -42,7 +44,8 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 	label.name_id = slot->name_id;
 	label.bytes = CS_BYTES_UNKNOWN;
 	label.count = 0;
-	slot->label_id = (uint16_t)cs_segment_writer_label(cache->writer, &label);
+	slot->label_id = (uint16_t)cs_segment_writer_label_or_again(cache->writer, &label, &again);
+	slot->unfinished |= again;
 }
 
 /* The slot of an address, in one of two buckets, or NULL with *target = where it goes: a free slot of the
@@ -83,7 +86,7 @@ cs_name_cache_get(struct cs_name_cache *cache, const char *name, uint32_t genera
 	struct cs_kernel_name *target;
 	struct cs_kernel_name *slot = find_slot(cache, name, &target);
 
-	if (slot && strncmp(slot->prefix, name, sizeof(slot->prefix)) == 0) {
+	if (slot && !slot->unfinished && strncmp(slot->prefix, name, sizeof(slot->prefix)) == 0) {
 		if (slot->generation == generation)
 			return slot;
 		if (slot->hash == cs_name_hash(name)) {

@@ -26,7 +26,7 @@ struct cs_kernel_name {
 	uint8_t kind;      /* enum cs_catalog_kind */
 	uint8_t record_flags;
 	bool has_size_rule;
-	uint8_t unused;
+	bool unfinished;                   /* the segment was busy: worked out again at the next look */
 	char prefix[CS_NAME_PREFIX_BYTES]; /* NUL-padded, not terminated */
 };
 

@@ -47,6 +47,24 @@ static struct started_range started[CS_MARKS_OPEN];
 static struct registered_string strings[CS_MARKS_STRINGS];
 static __thread struct thread_ranges *own __attribute__((tls_model("initial-exec")));
 
+static void
+count_lost(void)
+{
+	struct cs_segment_writer *writer = cs_injector_borrow_writer();
+
+	if (writer != NULL)
+		atomic_fetch_add_explicit(
+			&cs_segment_writer_status(writer)->lost[CS_LOSS_MARKS_FULL], 1, memory_order_relaxed);
+}
+
+/* Nobody has room for a range of this name: lost, if it was wanted. */
+static void
+lose(const char *name)
+{
+	if (name != NULL && cs_glob_any(wanted_patterns, name))
+		count_lost();
+}
+
 void
 cs_marks_setup(const char *patterns)
 {
@@ -112,9 +130,12 @@ cs_marks_push(const void *domain, const char *name)
 {
 	struct thread_ranges *thread = ranges_of_thread();
 
-	if (thread == NULL)
+	if (thread == NULL) {
+		lose(name);
 		return;
+	}
 	if (thread->count == CS_MARKS_NESTING) {
+		lose(name);
 		thread->beyond++;
 		return;
 	}
@@ -167,6 +188,7 @@ cs_marks_start(uint64_t id, const char *name)
 		atomic_store_explicit(&range->id, id, memory_order_release);
 		return;
 	}
+	count_lost();
 }
 
 void
@@ -206,6 +228,7 @@ cs_marks_register_string(const void *handle, const char *text)
 		atomic_store_explicit(&string->handle, handle, memory_order_release);
 		return handle;
 	}
+	lose(text);
 	return handle;
 }
 

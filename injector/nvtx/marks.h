@@ -4,7 +4,8 @@
  * step is which.
  *
  * Thread context: any application thread; host-safe. All bounded: nesting per thread, open start/end ranges,
- * registered strings; what has no room is not kept.
+ * registered strings. A range whose name is wanted and that has no room is lost, which the segment counts
+ * (LOSS MARKS_FULL); a registered string without room counts once.
  */
 #ifndef CS_NVTX_MARKS_H
 #define CS_NVTX_MARKS_H

@@ -40,6 +40,7 @@ loses_records(uint32_t cause)
 	case CS_LOSS_RING_OVERRUN:
 	case CS_LOSS_RING_HOLE:
 	case CS_LOSS_FOREIGN_OWNER:
+	case CS_LOSS_UNKNOWN_DEVICE:
 		return true;
 	default:
 		return false;

@@ -316,7 +316,7 @@ test_unknown_device(void **state)
 	add_kernel("ar", START, START + 1, 1);
 	put32(buffer + version->kernel_bytes, 40, 4000000000U);
 	assert_int_equal(parse(records, 64), 1);
-	assert_int_equal(lost(CS_LOSS_TABLE_FULL), 2);
+	assert_int_equal(lost(CS_LOSS_UNKNOWN_DEVICE), 2);
 	assert_int_equal(activity.wanted_devices, 1 << 5);
 	cs_activity_set_gpu(&activity, 5, 0);
 	assert_int_equal(parse(records, 64), 2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches outside graphs, functions and names: what is learnt at a launch and found for its record. */
 #include "labels_world.h"
+#include "segment_writer_private.h"
 
 #include "segment_reader.h"
 
@@ -69,6 +70,43 @@ test_launch_that_nobody_saw_has_its_name(void **state)
 	assert_int_equal(label_of(&identity).bytes, CS_BYTES_UNKNOWN);
 	assert_int_equal(label_of(&identity).rank, CS_RANK_UNKNOWN);
 	assert_int_equal(world_unlabelled(CS_UNLABELLED_NO_LAUNCH), before + 1);
+}
+
+/* The segment's tables were busy when a kernel was seen for the first time: its names come with the next. */
+static void
+test_a_busy_segment_is_asked_again(void **state)
+{
+	static const char name[] =
+		"_Z39ncclDevKernel_AllReduce_Sum_f64_TREE_LL24ncclDevKernelArgsStorage_busy";
+	static const char vllm[] = "_ZN4vllm26cross_device_reduce_1stageI4busyLi8EEEvPNS_8RankDataENS_"
+				   "11RankSignalsEPNS_6SignalEPT_ii";
+	static struct world_function function;
+	static struct world_vllm arguments;
+	struct world_launch launch = {.function = &function, .kernel_params = arguments.params};
+	struct cs_kernel_identity identity;
+	uint32_t id;
+
+	(void)state;
+	function = world_vllm;
+	function.name = vllm;
+	world_vllm_fill(&arguments, 1, 64);
+	atomic_store(&world_writer->lock, 1);
+	identity = world_resolve(name, 0, 4000001);
+	assert_int_equal(identity.kind, CS_CATALOG_COLLECTIVE);
+	assert_int_equal(identity.ref, 0);
+	id = world_eager(&launch);
+	assert_int_equal(world_resolve(vllm, 0, id).bytes, 1024);
+	assert_int_equal(world_resolve(vllm, 0, id).ref, 0);
+	atomic_store(&world_writer->lock, 0);
+	identity = world_resolve(name, 0, 4000001);
+	assert_int_equal(label_of(&identity).impl, CS_IMPL_NCCL);
+	assert_int_equal(label_of(&identity).name_id, cs_segment_writer_name(world_writer, name));
+	identity = world_resolve(vllm, 0, id);
+	assert_int_equal(label_of(&identity).name_id, cs_segment_writer_name(world_writer, vllm));
+	id = world_eager(&launch);
+	assert_int_equal(world_resolve(vllm, 0, id).ref, identity.ref);
+	assert_true(atomic_load(&world_status()->lost[CS_LOSS_TABLE_BUSY]) > 0);
+	assert_int_equal(atomic_load(&world_status()->lost[CS_LOSS_TABLE_FULL]), 0);
 }
 
 static void
@@ -336,6 +374,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eager_launch_has_its_size_and_rank),
 		cmocka_unit_test(test_launch_that_nobody_saw_has_its_name),
+		cmocka_unit_test(test_a_busy_segment_is_asked_again),
 		cmocka_unit_test(test_failed_launch_is_forgotten),
 		cmocka_unit_test(test_ordinary_kernels_and_markers),
 		cmocka_unit_test(test_a_record_without_name_is_known_by_its_launch),

@@ -428,6 +428,40 @@ ranges_of_two_domains_may_cross(void **state)
 	assert_string_equal(names[1], "step of sampler");
 }
 
+/* STATUS lost[MARKS_FULL]. */
+static uint64_t
+marks_lost(void)
+{
+	return atomic_load(&cs_segment_writer_status(cs_injector_borrow_writer())->lost[CS_LOSS_MARKS_FULL]);
+}
+
+static void
+what_has_no_room_is_counted_if_it_was_wanted(void **state)
+{
+	enum { OPEN = 256, NESTING = 32 };
+	nvtxRangeId_t ids[OPEN];
+	uint64_t before = marks_lost();
+
+	(void)state;
+	for (int i = 0; i < NESTING; i++)
+		nvtxRangePushA("deep");
+	nvtxRangePushA("deeper");
+	assert_int_equal(marks_lost(), before);
+	nvtxRangePushA("step too deep");
+	assert_int_equal(marks_lost(), before + 1);
+	for (int i = 0; i < NESTING + 2; i++)
+		nvtxRangePop();
+	for (int i = 0; i < OPEN; i++)
+		ids[i] = nvtxRangeStartA("step open");
+	assert_int_equal(marks_lost(), before + 1);
+	nvtxRangeEnd(nvtxRangeStartA("step without room"));
+	assert_int_equal(marks_lost(), before + 2);
+	nvtxRangeEnd(nvtxRangeStartA("other"));
+	assert_int_equal(marks_lost(), before + 2);
+	for (int i = 0; i < OPEN; i++)
+		nvtxRangeEnd(ids[i]);
+}
+
 static void
 deep_nesting_is_bounded(void **state)
 {
@@ -478,6 +512,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			threads_make_system_calls_at_their_first_range_only, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_of_two_domains_may_cross, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_has_no_room_is_counted_if_it_was_wanted, setup, teardown),
 		cmocka_unit_test_setup_teardown(deep_nesting_is_bounded, setup, teardown),
 		cmocka_unit_test(patterns),
 	};

@@ -84,13 +84,14 @@ test_names_of_formats(void **state)
 		{8, "host_launch"}};
 	static const struct row causes[] = {{0, "cupti_dropped"}, {1, "bad_timestamp"}, {2, "pool_empty"},
 		{3, "ring_contended"}, {4, "ring_overrun"}, {5, "ring_hole"}, {6, "table_full"},
-		{7, "foreign_owner"}, {8, "invalid_record"}};
+		{7, "foreign_owner"}, {8, "invalid_record"}, {9, "table_busy"}, {10, "unknown_device"},
+		{11, "marks_full"}};
 	static const struct row depths[] = {{0, "off"}, {1, "light"}, {2, "deep"}};
 	static const struct row modes[] = {{0, "off"}, {1, "demand"}, {2, "sample"}, {3, "full"}};
 	static const struct row states[] = {{0, "starting"}, {1, "learning"}, {2, "tracing"}, {3, "idle"},
 		{4, "yielded"}, {5, "paused"}, {6, "dormant"}, {7, "exited"}};
-	static const struct row reasons[] = {
-		{0, "no_ledger"}, {1, "no_rule"}, {2, "check_failed"}, {3, "ledger_full"}, {4, "no_launch"}};
+	static const struct row reasons[] = {{0, "no_ledger"}, {1, "no_rule"}, {2, "check_failed"},
+		{3, "ledger_full"}, {4, "no_launch"}, {5, "announce_full"}, {6, "child_full"}};
 	static const struct row links[] = {{0, "unknown"}, {1, "self"}, {2, "nvlink"}, {3, "pcie_switch"},
 		{4, "pcie_host_bridge"}, {5, "pcie_node"}, {6, "pcie_system"}};
 

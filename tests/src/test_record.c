@@ -41,11 +41,12 @@ test_causes(void **state)
 {
 	static const struct value values[] = {{0, "cupti_dropped"}, {1, "bad_timestamp"}, {2, "pool_empty"},
 		{3, "ring_contended"}, {4, "ring_overrun"}, {5, "ring_hole"}, {6, "table_full"},
-		{7, "foreign_owner"}, {8, "invalid_record"}};
+		{7, "foreign_owner"}, {8, "invalid_record"}, {9, "table_busy"}, {10, "unknown_device"},
+		{11, "marks_full"}};
 
 	(void)state;
-	check(values, 9, cs_loss_cause_name, 9);
-	assert_int_equal(CS_LOSS_CAUSE_COUNT, 9);
+	check(values, 12, cs_loss_cause_name, 12);
+	assert_int_equal(CS_LOSS_CAUSE_COUNT, 12);
 }
 
 static void

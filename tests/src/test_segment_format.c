@@ -285,6 +285,8 @@ static const struct row cs_unlabelled_reason_rows[] = {
 	V(CS_UNLABELLED_CHECK_FAILED),
 	V(CS_UNLABELLED_LEDGER_FULL),
 	V(CS_UNLABELLED_NO_LAUNCH),
+	V(CS_UNLABELLED_ANNOUNCE_FULL),
+	V(CS_UNLABELLED_CHILD_FULL),
 #undef V
 };
 _Static_assert(sizeof(cs_unlabelled_reason_rows) / sizeof(cs_unlabelled_reason_rows[0]) == CS_UNLABELLED_REASON_COUNT - 0, "every value is listed");
@@ -332,6 +334,9 @@ static const struct row cs_loss_cause_rows[] = {
 	V(CS_LOSS_TABLE_FULL),
 	V(CS_LOSS_FOREIGN_OWNER),
 	V(CS_LOSS_INVALID_RECORD),
+	V(CS_LOSS_TABLE_BUSY),
+	V(CS_LOSS_UNKNOWN_DEVICE),
+	V(CS_LOSS_MARKS_FULL),
 #undef V
 };
 _Static_assert(sizeof(cs_loss_cause_rows) / sizeof(cs_loss_cause_rows[0]) == CS_LOSS_CAUSE_COUNT - 0, "every value is listed");

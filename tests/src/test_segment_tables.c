@@ -279,10 +279,17 @@ test_lock_that_was_held_is_waited_for_again(void **state)
 	struct cs_segment_writer *writer = tables.writer;
 
 	for (unsigned int i = 0; i < 20; i++) {
+		bool again = false;
+
 		atomic_store(&writer->lock, 1);
-		assert_int_equal(cs_segment_writer_name(writer, "busy"), 0);
+		assert_int_equal(cs_segment_writer_name_or_again(writer, "busy", &again), 0);
+		assert_true(again);
 		atomic_store(&writer->lock, 0);
 	}
+	/* No table was full. */
+	assert_int_equal(atomic_load(&cs_segment_writer_status(writer)->lost[CS_LOSS_TABLE_BUSY]), 20);
+	assert_int_equal(table_full(&tables), 0);
+	assert_int_equal(atomic_load(&writer->name_head->refused), 0);
 	assert_true(atomic_load(&writer->lock_failures) >= 20);
 	assert_int_not_equal(cs_segment_writer_name(writer, "free"), 0);
 	assert_int_equal(atomic_load(&writer->lock_failures), 0);
