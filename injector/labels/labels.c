@@ -59,6 +59,7 @@ static const struct callback callbacks[] = {
 	DRIVER(cuGraphExecKernelNodeSetParams, 0, false),
 	DRIVER(cuGraphExecKernelNodeSetParams_v2, 0, false),
 	DRIVER(cuGraphExecNodeSetParams, 0, false),
+	DRIVER(cuGraphExecChildGraphNodeSetParams, 0, false),
 	DRIVER(cuGraphExecUpdate, 0, false),
 	DRIVER(cuGraphExecUpdate_v2, 0, false),
 };
@@ -185,7 +186,7 @@ cs_labels_retire(struct cs_labels *labels, uint64_t id)
 
 	if (!cs_ledger_find(labels->ledger, id, &filed))
 		return;
-	if ((uint32_t)id != CS_NODE_DOUBT)
+	if ((uint32_t)id < CS_NODE_CROWDED)
 		atomic_fetch_sub_explicit(&labels->status->nodes_labelled, 1, memory_order_relaxed);
 	place = atomic_fetch_add_explicit(&labels->retired_count, 1, memory_order_relaxed) % CS_RETIRED_NODES;
 	oldest = atomic_exchange_explicit(&labels->retired[place], id, memory_order_relaxed);

@@ -8,8 +8,9 @@
  * ours.
  * - Instantiate with child graphs: their nodes are cloned into graphs of their own first and then move into
  * the executable's graph, where they get other ids, without an event; the node's handle stays the same.
- * - Update of an executable: UPDATED with both nodes, the source graph's and the executable's, then
- * SET_PARAMS. Parameters set on an executable's node: SET_PARAMS inside the call.
+ * - Update of an executable, or of a child graph in it: UPDATED with both nodes, the source graph's and the
+ * executable's, for the nodes of child graphs too, then SET_PARAMS. Parameters set on an executable's node:
+ * SET_PARAMS inside the call.
  * - Destroy: DESTROY for every node, also those of executables. Ids are not used again.
  */
 #include "labels_private.h"
@@ -65,6 +66,8 @@ remember_moving(struct cs_labels *labels, struct cs_call *call, CUgraphNode node
 		return;
 	}
 	/* No room: this node's replays have no label, which is counted then. */
+	cs_ledger_put(labels->ledger, (uint64_t)call->root_graph << 32 | CS_NODE_CROWDED, CS_FILED);
+	atomic_fetch_add_explicit(&labels->crowded, 1, memory_order_relaxed);
 }
 
 void
@@ -187,11 +190,14 @@ exec_destroyed(struct cs_labels *labels, const CUpti_GraphData *data)
 {
 	uint32_t exec;
 
-	if (atomic_load_explicit(&labels->doubts, memory_order_relaxed) == 0)
+	if (atomic_load_explicit(&labels->doubts, memory_order_relaxed) == 0 &&
+		atomic_load_explicit(&labels->crowded, memory_order_relaxed) == 0)
 		return;
 	exec = exec_id(labels, data->graphExec);
-	if (exec != 0)
-		cs_labels_retire(labels, (uint64_t)exec << 32 | CS_NODE_DOUBT);
+	if (exec == 0)
+		return;
+	cs_labels_retire(labels, (uint64_t)exec << 32 | CS_NODE_DOUBT);
+	cs_labels_retire(labels, (uint64_t)exec << 32 | CS_NODE_CROWDED);
 }
 
 void
@@ -295,9 +301,9 @@ cs_labels_finish_set_exec(
 }
 
 void
-cs_labels_finish_update(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec)
+cs_labels_finish_update(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, bool child)
 {
 	if (!call->node_seen && cs_ledger_count(labels->ledger) > 0 &&
-		labels->cupti->version < CS_VERSION_NODE_EVENTS)
+		(child || labels->cupti->version < CS_VERSION_NODE_EVENTS))
 		doubt_exec(labels, call, exec);
 }

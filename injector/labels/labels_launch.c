@@ -65,6 +65,29 @@ struct kernel_request {
 /* -- label
  * --------------------------------------------------------------------------------------------------- */
 
+/* decoded: cs_catalog_decode's answer, or -ENOBUFS when what NCCL told had no room. */
+static unsigned int
+unknown_size(int decoded)
+{
+	if (decoded == -ENOBUFS)
+		return CS_UNLABELLED_ANNOUNCE_FULL;
+	return decoded == -EINVAL ? CS_UNLABELLED_CHECK_FAILED : CS_UNLABELLED_NO_RULE;
+}
+
+/* The same, from a reason. */
+static int
+decoded_before(uint64_t filed)
+{
+	switch (cs_filed_reason(filed)) {
+	case 1 + CS_UNLABELLED_CHECK_FAILED:
+		return -EINVAL;
+	case 1 + CS_UNLABELLED_ANNOUNCE_FULL:
+		return -ENOBUFS;
+	default:
+		return -ENODATA;
+	}
+}
+
 static uint64_t
 pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence)
 {
@@ -78,7 +101,7 @@ pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequen
 	else if (number == 0)
 		reason = 1 + CS_UNLABELLED_LEDGER_FULL;
 	else if (label->bytes == CS_BYTES_UNKNOWN)
-		reason = 1 + (decoded == -EINVAL ? CS_UNLABELLED_CHECK_FAILED : CS_UNLABELLED_NO_RULE);
+		reason = 1 + unknown_size(decoded);
 	return filed | (uint64_t)reason << 19;
 }
 
@@ -130,8 +153,11 @@ read_label(struct cs_labels *labels, const struct cs_function *function, const s
 		launch.nccl_version = cs_announce_nccl_version_number();
 	decoded = cs_catalog_decode(&function->match, &launch, &label);
 	label.name_id = function->name_hash;
-	if (is_nccl(function))
+	if (is_nccl(function)) {
 		cs_announce_take(&label, &sequence);
+		if (cs_announce_lost())
+			decoded = -ENOBUFS;
+	}
 	return pack(cs_label_table_put(&labels->table, &label), &label, decoded, sequence);
 }
 
@@ -155,11 +181,11 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 	better = filed;
 	if (cs_announce_complete(&label, facts)) {
 		uint32_t number = cs_label_table_put(&labels->table, &label);
-		int was = cs_filed_reason(filed) == 1 + CS_UNLABELLED_CHECK_FAILED ? -EINVAL : -ENODATA;
 
 		if (number == 0)
 			return;
-		better = pack(number, &label, was, 0) | (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
+		better = pack(number, &label, decoded_before(filed), 0) |
+			 (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
 	}
 	if (sequence != 0 && (filed & CS_FILED_SEQUENCE) == 0)
 		better |= (uint64_t)sequence << 32;
@@ -300,6 +326,16 @@ enter_node_call(
 	return true;
 }
 
+/* A child graph of an executable is replaced, by the call for nodes of any type. */
+static bool
+sets_child_graph(CUpti_CallbackId cbid, const void *params)
+{
+	const cuGraphExecNodeSetParams_params *set = params;
+
+	return cbid == CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams && set->nodeParams &&
+	       set->nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH;
+}
+
 static void
 enter_other(
 	struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
@@ -322,10 +358,14 @@ enter_other(
 		break;
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams:
 		begin(labels, call, CS_CALL_UPDATE_EXEC, data);
 		break;
 	default:
-		enter_node_call(labels, call, cbid, data);
+		if (sets_child_graph(cbid, data->functionParams))
+			begin(labels, call, CS_CALL_UPDATE_EXEC, data);
+		else
+			enter_node_call(labels, call, cbid, data);
 		break;
 	}
 }
@@ -423,6 +463,17 @@ finish_node_call(
 }
 
 static void
+finish_update(struct cs_labels *labels, CUpti_CallbackId cbid, const struct cs_call *call, const void *params)
+{
+	/* The executable is the first parameter of all of them. */
+	const cuGraphExecUpdate_v2_params *update = params;
+
+	cs_labels_finish_update(labels, call, update->hGraphExec,
+		cbid != CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate &&
+			cbid != CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2);
+}
+
+static void
 leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
@@ -445,8 +496,7 @@ leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, con
 		break;
 	case CS_CALL_UPDATE_EXEC:
 		if (succeeded)
-			cs_labels_finish_update(labels, &done,
-				((const cuGraphExecUpdate_v2_params *)data->functionParams)->hGraphExec);
+			finish_update(labels, cbid, &done, data->functionParams);
 		break;
 	case CS_CALL_INSTANTIATE:
 		if (!succeeded)

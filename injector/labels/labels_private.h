@@ -60,6 +60,9 @@ cs_filed_call(uint64_t filed)
 /* Stands in the ledger for "labels of this executable graph are in doubt": no node has this ordinal. */
 #define CS_NODE_DOUBT UINT32_MAX
 
+/* Stands there for "nodes of its child graphs found no room when they moved". */
+#define CS_NODE_CROWDED (UINT32_MAX - 1)
+
 /* Nodes of child graphs in an instantiation that is under way, in all threads. */
 #define CS_MOVED_NODES_MAX 1024U
 
@@ -95,6 +98,7 @@ struct cs_labels {
 	_Atomic uint64_t last_graph_ns;
 	_Atomic uint64_t eager_collectives;
 	_Atomic uint32_t doubts;                       /* graphs under CS_NODE_DOUBT, of all time */
+	_Atomic uint32_t crowded;                      /* nodes without room to move, of all time */
 	_Atomic uint32_t ledger_full;                  /* nodes that found no room, of all time */
 	_Atomic uint32_t contexts[CS_LABELS_CONTEXTS]; /* context id << 8 | GPU + 1 */
 	struct cs_moved_node moved[CS_MOVED_NODES_MAX];
@@ -119,7 +123,8 @@ enum cs_call_kind {
 	CS_CALL_ADD_NODE,    /* a kernel node is made by hand */
 	CS_CALL_SET_NODE,    /* a graph's kernel node gets other parameters */
 	CS_CALL_SET_EXEC,    /* an executable graph's kernel node does */
-	CS_CALL_UPDATE_EXEC, /* an executable graph takes over another graph's parameters */
+	CS_CALL_UPDATE_EXEC, /* an executable graph, or a child graph in it, takes over another graph's
+				parameters */
 	CS_CALL_INSTANTIATE,
 	CS_CALL_GRAPH_LAUNCH
 };
@@ -159,7 +164,7 @@ void cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t fi
 void cs_labels_change_node(
 	struct cs_labels *labels, uint64_t node_id, uint64_t filed, uint32_t correlation_id);
 void cs_labels_touch_graph(struct cs_labels *labels);
-/* The node (or the doubt about an executable) is gone: what is filed under the id goes after CS_RETIRED_NODES
+/* The node (or what stands for an executable) is gone: what is filed under the id goes after CS_RETIRED_NODES
  * more. */
 void cs_labels_retire(struct cs_labels *labels, uint64_t id);
 
@@ -167,7 +172,9 @@ void cs_labels_retire(struct cs_labels *labels, uint64_t id);
 void cs_labels_finish_set_node(struct cs_labels *labels, const struct cs_call *call, CUgraphNode node);
 void cs_labels_finish_set_exec(
 	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, CUgraphNode node);
-void cs_labels_finish_update(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec);
+/* child: the call replaced a child graph alone. */
+void cs_labels_finish_update(
+	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, bool child);
 void cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call);
 
 /* labels_launch.c: announce.h's amend callback. */

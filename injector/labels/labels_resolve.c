@@ -33,11 +33,23 @@ find_filed(const struct cs_labels *labels, const struct cs_kernel_key *key, uint
 	return *filed != 0 && (*filed & CS_FILED_EMPTY) == 0;
 }
 
+static bool
+graph_was_crowded(const struct cs_labels *labels, const struct cs_kernel_key *key)
+{
+	uint64_t graph = key->graph_node_id & ~(uint64_t)UINT32_MAX;
+	uint64_t filed;
+
+	return atomic_load_explicit(&labels->crowded, memory_order_relaxed) != 0 &&
+	       cs_ledger_find(labels->ledger, graph | CS_NODE_CROWDED, &filed);
+}
+
 static enum cs_unlabelled_reason
 missing_reason(const struct cs_labels *labels, const struct cs_kernel_key *key)
 {
 	if (key->graph_node_id == 0)
 		return CS_UNLABELLED_NO_LAUNCH;
+	if (graph_was_crowded(labels, key))
+		return CS_UNLABELLED_CHILD_FULL;
 	/* Which nodes found no room is not kept; once some did not, that is the likeliest of the two causes.
 	 */
 	if (atomic_load_explicit(&labels->ledger_full, memory_order_relaxed) != 0)

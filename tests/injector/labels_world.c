@@ -400,7 +400,6 @@ world_instantiate(struct world_graph *graph)
 	cuGraphInstantiateWithFlags_params params = {.hGraph = (CUgraph)graph};
 	struct world_graph *exec, *shadow;
 	struct call call;
-	uint32_t count;
 
 	enter(&call, CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags, &params, NULL);
 	exec = graph_new(graph);
@@ -408,8 +407,8 @@ world_instantiate(struct world_graph *graph)
 	/* A second graph that nothing runs of. */
 	shadow = graph_new(graph);
 	free(shadow);
-	count = exec->node_count;
-	for (uint32_t i = 0; i < count; i++) {
+	/* What moves in may hold child graphs itself. */
+	for (uint32_t i = 0; i < exec->node_count; i++) {
 		struct world_node *node = exec->nodes[i];
 
 		if (!node->child)
@@ -473,24 +472,84 @@ world_set_exec(
 	leave(&call, false);
 }
 
+/* More than any test's graph has. */
+#define NODES_MAX 4096U
+
+uint32_t
+world_kernel_nodes(struct world_graph *graph, struct world_node **nodes, uint32_t room)
+{
+	struct world_node *all[NODES_MAX];
+	uint32_t count = 0, kernels = 0;
+
+	for (uint32_t i = 0; i < graph->node_count && count < NODES_MAX; i++)
+		all[count++] = graph->nodes[i];
+	for (uint32_t i = 0; i < count; i++) {
+		if (!all[i]->child && kernels < room)
+			nodes[kernels++] = all[i];
+		/* An executable's child graphs have moved into its own list. */
+		for (uint32_t k = 0; all[i]->child && !all[i]->destroyed && k < all[i]->child->node_count &&
+				     count < NODES_MAX;
+			k++)
+			all[count++] = all[i]->child->nodes[k];
+	}
+	return kernels;
+}
+
+static void
+update_events(struct world_graph *exec, struct world_node *target, struct world_node *source,
+	struct world_node *original)
+{
+	graph_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED, (CUpti_GraphData){.node = (CUgraphNode)source,
+								    .originalNode = (CUgraphNode)target,
+								    .graphExec = (CUgraphExec)exec});
+	/* originalNode is what the executable was made from, not what it is updated from. */
+	graph_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS, (CUpti_GraphData){.node = (CUgraphNode)target,
+								       .originalNode = (CUgraphNode)original,
+								       .graphExec = (CUgraphExec)exec});
+}
+
+void
+world_set_child(struct world_graph *exec, struct world_node *original, struct world_graph *child, bool events,
+	bool generic)
+{
+	CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = (CUgraph)child}};
+	cuGraphExecNodeSetParams_params any = {
+		.hGraphExec = (CUgraphExec)exec, .hNode = (CUgraphNode)original, .nodeParams = &node};
+	cuGraphExecChildGraphNodeSetParams_params set = {.hGraphExec = (CUgraphExec)exec,
+		.hNode = (CUgraphNode)original,
+		.childGraph = (CUgraph)child};
+	struct world_node *targets[NODES_MAX], *made_from[NODES_MAX], *replaced[NODES_MAX],
+		*sources[NODES_MAX];
+	uint32_t count = world_kernel_nodes(exec, targets, NODES_MAX);
+	uint32_t replaced_count = world_kernel_nodes(original->child, replaced, NODES_MAX);
+	struct call call;
+
+	world_kernel_nodes(exec->original, made_from, NODES_MAX);
+	world_kernel_nodes(child, sources, NODES_MAX);
+	if (generic)
+		enter(&call, CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams, &any, NULL);
+	else
+		enter(&call, CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams, &set, NULL);
+	for (uint32_t k = 0; events && k < replaced_count; k++)
+		for (uint32_t i = 0; i < count; i++)
+			if (made_from[i] == replaced[k])
+				update_events(exec, targets[i], sources[k], made_from[i]);
+	leave(&call, false);
+}
+
 void
 world_update(struct world_graph *exec, struct world_graph *source, bool events)
 {
+	struct world_node *targets[NODES_MAX], *made_from[NODES_MAX], *sources[NODES_MAX];
+	uint32_t count = world_kernel_nodes(source, sources, NODES_MAX);
 	cuGraphExecUpdate_v2_params params = {.hGraphExec = (CUgraphExec)exec, .hGraph = (CUgraph)source};
 	struct call call;
 
 	enter(&call, CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2, &params, NULL);
-	for (uint32_t i = source->node_count; events && i-- > 0;) {
-		graph_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED,
-			(CUpti_GraphData){.node = (CUgraphNode)source->nodes[i],
-				.originalNode = (CUgraphNode)exec->nodes[i],
-				.graphExec = (CUgraphExec)exec});
-		/* originalNode is what the executable was made from, not what it is updated from. */
-		graph_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS,
-			(CUpti_GraphData){.node = (CUgraphNode)exec->nodes[i],
-				.originalNode = (CUgraphNode)exec->original->nodes[i],
-				.graphExec = (CUgraphExec)exec});
-	}
+	world_kernel_nodes(exec, targets, NODES_MAX);
+	world_kernel_nodes(exec->original, made_from, NODES_MAX);
+	for (uint32_t i = count; events && i-- > 0;)
+		update_events(exec, targets[i], sources[i], made_from[i]);
 	leave(&call, false);
 }
 

@@ -91,6 +91,13 @@ void world_set_node(struct world_node *node, const struct world_launch *launch);
 void world_set_exec(struct world_graph *exec, struct world_node *original, const struct world_launch *launch,
 	bool events);
 void world_update(struct world_graph *exec, struct world_graph *source, bool events);
+/* The child graph of node `original` of the graph that `exec` was made from; generic: by
+ * cuGraphExecNodeSetParams. */
+void world_set_child(struct world_graph *exec, struct world_node *original, struct world_graph *child,
+	bool events, bool generic);
+/* Kernel nodes in the order of an executable's: child graphs after the graph's own nodes. At most `room`;
+ * returns how many. */
+uint32_t world_kernel_nodes(struct world_graph *graph, struct world_node **nodes, uint32_t room);
 void world_destroy_exec(struct world_graph *exec);
 void world_destroy_graph(struct world_graph *graph);
 void world_unload_module(void);

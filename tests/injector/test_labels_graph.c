@@ -174,6 +174,143 @@ test_child_graphs_move_into_the_executable(void **state)
 	assert_int_equal(atomic_load(&world_gone_queries), 0);
 }
 
+/* A graph of one kernel and a child graph of two, which holds a child graph of one. */
+static struct world_graph *
+family(int32_t packs)
+{
+	struct world_graph *innermost = world_graph_create();
+	struct world_graph *inner = world_graph_create();
+	struct world_graph *parent = world_graph_create();
+
+	capture(innermost, packs + 3);
+	capture(inner, packs + 1);
+	world_add_child(inner, innermost);
+	capture(inner, packs + 2);
+	capture(parent, packs);
+	world_add_child(parent, inner);
+	world_destroy_graph(innermost);
+	world_destroy_graph(inner);
+	return parent;
+}
+
+/* The kernels of an executable (or graph) made by family(), in the order of their sizes. */
+static void
+expect_family(struct world_graph *graph, uint32_t launch, const int32_t packs[4])
+{
+	struct world_node *nodes[4];
+
+	assert_int_equal(world_kernel_nodes(graph, nodes, 4), 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(
+			bytes_at(nodes[i]->id, launch), packs[i] ? (uint64_t)packs[i] * 16 : UNKNOWN);
+}
+
+static void
+test_child_graphs_in_child_graphs(void **state)
+{
+	struct world_graph *parent = family(64);
+	struct world_graph *exec = world_instantiate(parent);
+	struct world_graph *source = family(128);
+	uint64_t before = live();
+	uint32_t launch;
+
+	(void)state;
+	expect_family(exec, world_graph_launch(exec), (int32_t[]){64, 65, 66, 67});
+	launch = world_graph_launch(exec);
+	world_update(exec, source, true);
+	expect_family(exec, world_graph_launch(exec), (int32_t[]){128, 129, 130, 131});
+	expect_family(exec, launch, (int32_t[]){64, 65, 66, 67});
+	assert_int_equal(live(), before);
+	world_destroy_graph(source);
+	world_destroy_graph(parent);
+	expect_family(exec, world_graph_launch(exec), (int32_t[]){128, 129, 130, 131});
+	world_destroy_exec(exec);
+	assert_int_equal(live(), before - 12);
+	assert_int_equal(atomic_load(&world_gone_queries), 0);
+}
+
+static void
+test_a_child_graph_is_replaced(void **state)
+{
+	struct world_graph *parent = family(64);
+	struct world_graph *execs[2] = {world_instantiate(parent), world_instantiate(parent)};
+	struct world_graph *sources[2] = {family(128), family(192)};
+	uint32_t first = world_graph_launch(execs[0]), second;
+
+	(void)state;
+	world_set_child(execs[0], parent->nodes[1], sources[0]->nodes[1]->child, true, false);
+	second = world_graph_launch(execs[0]);
+	world_set_child(execs[0], parent->nodes[1], sources[1]->nodes[1]->child, true, true);
+	expect_family(execs[0], world_graph_launch(execs[0]), (int32_t[]){64, 193, 194, 195});
+	expect_family(execs[0], second, (int32_t[]){64, 129, 130, 131});
+	expect_family(execs[0], first, (int32_t[]){64, 65, 66, 67});
+	expect_family(execs[1], world_graph_launch(execs[1]), (int32_t[]){64, 65, 66, 67});
+	for (size_t i = 0; i < 2; i++) {
+		world_destroy_exec(execs[i]);
+		world_destroy_graph(sources[i]);
+	}
+	world_destroy_graph(parent);
+}
+
+/* CUPTI before 13.0 says nothing, whichever call it is; launches made before are as they were. */
+static void
+test_a_child_graph_is_replaced_in_silence(void **state)
+{
+	struct world_graph *parent = family(64);
+	struct world_graph *source = family(128);
+
+	(void)state;
+	for (unsigned int which = 0; which < 4; which++) {
+		struct world_graph *exec = world_instantiate(parent);
+		uint32_t before = world_graph_launch(exec);
+
+		/* Nor is it believed when a version that speaks says nothing. */
+		world_cupti.version = which < 2 ? 24 : 130001;
+		world_set_child(exec, parent->nodes[1], source->nodes[1]->child, false, which & 1);
+		world_cupti.version = 130001;
+		expect_family(exec, world_graph_launch(exec), (int32_t[]){0, 0, 0, 0});
+		expect_family(exec, before, (int32_t[]){64, 65, 66, 67});
+		world_destroy_exec(exec);
+	}
+	world_destroy_graph(source);
+	world_destroy_graph(parent);
+}
+
+static void
+test_more_nodes_of_child_graphs_than_can_move(void **state)
+{
+	struct world_graph *inner = world_graph_create();
+	struct world_graph *parent = world_graph_create();
+	struct world_graph *crowded, *exec;
+	struct world_node *nodes[CS_MOVED_NODES_MAX + 8];
+	uint64_t child_full = world_unlabelled(CS_UNLABELLED_CHILD_FULL);
+	uint64_t no_ledger = world_unlabelled(CS_UNLABELLED_NO_LEDGER);
+	uint32_t known = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < CS_MOVED_NODES_MAX + 8; i++)
+		capture(inner, 64);
+	world_add_child(parent, inner);
+	crowded = world_instantiate(parent);
+	assert_int_equal(world_kernel_nodes(crowded, nodes, CS_MOVED_NODES_MAX + 8), CS_MOVED_NODES_MAX + 8);
+	for (uint32_t i = 0; i < CS_MOVED_NODES_MAX + 8; i++)
+		known += bytes_of(nodes[i]->id) == 1024;
+	assert_int_equal(known, CS_MOVED_NODES_MAX);
+	assert_int_equal(world_unlabelled(CS_UNLABELLED_CHILD_FULL), child_full + 8);
+	assert_int_equal(world_unlabelled(CS_UNLABELLED_NO_LEDGER), no_ledger);
+	/* Others are not said to be crowded. */
+	world_destroy_graph(parent);
+	parent = world_graph_create();
+	capture(parent, 0);
+	exec = world_instantiate(parent);
+	assert_int_equal(bytes_of(exec->nodes[0]->id), UNKNOWN);
+	assert_int_equal(world_unlabelled(CS_UNLABELLED_NO_LEDGER), no_ledger + 1);
+	world_destroy_exec(exec);
+	world_destroy_exec(crowded);
+	world_destroy_graph(parent);
+	world_destroy_graph(inner);
+}
+
 static void
 test_recapture(void **state)
 {
@@ -504,6 +641,10 @@ main(void)
 		cmocka_unit_test(test_nobody_gets_another_nodes_label),
 		cmocka_unit_test(test_clones_of_clones),
 		cmocka_unit_test(test_child_graphs_move_into_the_executable),
+		cmocka_unit_test(test_child_graphs_in_child_graphs),
+		cmocka_unit_test(test_a_child_graph_is_replaced),
+		cmocka_unit_test(test_a_child_graph_is_replaced_in_silence),
+		cmocka_unit_test(test_more_nodes_of_child_graphs_than_can_move),
 		cmocka_unit_test(test_recapture),
 		cmocka_unit_test(test_failed_capture_leaves_nothing),
 		cmocka_unit_test(test_nodes_made_by_hand),

@@ -99,6 +99,33 @@ test_not_announced_is_counted(void **state)
 		before + 1);
 }
 
+static void
+test_an_announcement_without_room_is_counted(void **state)
+{
+	uint64_t before = world_unlabelled(CS_UNLABELLED_ANNOUNCE_FULL);
+	uint32_t id;
+
+	(void)state;
+	cs_announce_begin();
+	for (uint32_t comm = 1; comm <= 9; comm++) {
+		struct cs_label label = announced(43008);
+
+		label.comm_id = comm;
+		cs_announce_collective(&label, 0);
+	}
+	cs_announce_launch(9);
+	id = world_eager(&all_reduce);
+	cs_announce_end();
+	assert_int_equal(world_resolve(WORLD_NCCL, 0, id).bytes, CS_BYTES_UNKNOWN);
+	assert_int_equal(world_unlabelled(CS_UNLABELLED_ANNOUNCE_FULL), before + 1);
+	/* The next call has room. */
+	cs_announce_begin();
+	id = world_eager(&all_reduce);
+	cs_announce_end();
+	world_resolve(WORLD_NCCL, 0, id);
+	assert_int_equal(world_unlabelled(CS_UNLABELLED_ANNOUNCE_FULL), before + 1);
+}
+
 /* A captured node has its facts before the graph is instantiated, and its clones with it. */
 static void
 test_late_facts_reach_the_node_and_its_clones(void **state)
@@ -198,6 +225,7 @@ main(void)
 		cmocka_unit_test(test_announced_size_and_sequence),
 		cmocka_unit_test(test_an_ordinary_launch_takes_no_announcement),
 		cmocka_unit_test(test_not_announced_is_counted),
+		cmocka_unit_test(test_an_announcement_without_room_is_counted),
 		cmocka_unit_test(test_late_facts_reach_the_node_and_its_clones),
 		cmocka_unit_test(test_late_facts_reach_an_eager_launch),
 		cmocka_unit_test(test_facts_of_a_failed_launch_go_nowhere),
