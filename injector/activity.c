@@ -162,6 +162,8 @@ on_kernel(struct cs_activity *activity, const struct cs_activity_kernel *kernel)
 		record.type = CS_RECORD_MARKER;
 	}
 	cs_coalesce_break(&activity->coalesce, record.gpu, record.stream_id);
+	if (identity.wait && activity->hold && activity->hold(&key, &record))
+		return;
 	cs_segment_writer_append(activity->writer, &record);
 }
 
@@ -239,6 +241,10 @@ on_record(struct cs_activity *activity, const void *record)
 	case CS_ACTIVITY_CONCURRENT_KERNEL:
 	case CS_ACTIVITY_KERNEL:
 		on_kernel(activity, record);
+		break;
+	case CS_ACTIVITY_DRIVER:
+		if (activity->call)
+			activity->call(record);
 		break;
 	case CS_ACTIVITY_MEMCPY:
 		on_copy(activity, record);

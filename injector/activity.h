@@ -5,6 +5,7 @@
  *   kernel, collective   one COLLECTIVE record
  *   kernel, step marker  one MARKER record
  *   other kernels        BUSY, class compute, coalesced per stream
+ *   driver calls         none; told to whoever wants them
  *   copies, sets         BUSY, class copy, coalesced per stream and direction; value = bytes
  *
  * Nothing is held back: all runs are closed at the end of a buffer. Records with impossible times are counted
@@ -31,6 +32,10 @@
 struct cs_activity {
 	struct cs_segment_writer *writer;
 	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity);
+	/* NULL, or who takes records of driver calls, and kernels whose identity says `wait` (false: write it
+	 * now). Set between init and the first buffer. */
+	void (*call)(const struct cs_activity_call *call);
+	bool (*hold)(const struct cs_kernel_key *key, const struct cs_record *record);
 	_Atomic int8_t gpu_of_device[CS_DEVICES_MAX]; /* CUDA ordinal -> GPU index + 1; 0 unknown */
 	_Atomic uint64_t closed_ns;      /* when tracing was last switched off, UINT64_MAX never */
 	_Atomic uint64_t reopened_ns;    /* when it was switched on after that, UINT64_MAX not yet */

@@ -53,6 +53,13 @@ SAME(struct cs_activity_copy, copy_kind, CUpti_ActivityMemcpy5, copyKind);
 SAME_COPY(struct cs_activity_copy_peer, CUpti_ActivityMemcpyPtoP4);
 SAME_COPY(struct cs_activity_set, CUpti_ActivityMemset4);
 
+SAME(struct cs_activity_call, cbid, CUpti_ActivityAPI, cbid);
+SAME(struct cs_activity_call, start_ns, CUpti_ActivityAPI, start);
+SAME(struct cs_activity_call, end_ns, CUpti_ActivityAPI, end);
+SAME(struct cs_activity_call, thread_id, CUpti_ActivityAPI, threadId);
+SAME(struct cs_activity_call, correlation_id, CUpti_ActivityAPI, correlationId);
+
+_Static_assert(CS_ACTIVITY_DRIVER == CUPTI_ACTIVITY_KIND_DRIVER, "kind");
 _Static_assert(CS_ACTIVITY_MEMCPY == CUPTI_ACTIVITY_KIND_MEMCPY, "kind");
 _Static_assert(CS_ACTIVITY_MEMSET == CUPTI_ACTIVITY_KIND_MEMSET, "kind");
 _Static_assert(CS_ACTIVITY_KERNEL == CUPTI_ACTIVITY_KIND_KERNEL, "kind");

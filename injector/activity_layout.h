@@ -23,6 +23,7 @@
 #define CS_ACTIVITY_MEMCPY            1U
 #define CS_ACTIVITY_MEMSET            2U
 #define CS_ACTIVITY_KERNEL            3U
+#define CS_ACTIVITY_DRIVER            4U
 #define CS_ACTIVITY_CONCURRENT_KERNEL 10U
 #define CS_ACTIVITY_MEMCPY_PEER       22U
 
@@ -51,6 +52,17 @@ struct cs_activity_kernel {
 	uint64_t graph_node_id; /* 144 */
 	uint8_t unused_152[4];
 	uint32_t graph_id; /* 156 */
+};
+
+struct cs_activity_call { /* CUpti_ActivityAPI */
+	uint32_t kind;
+	uint32_t cbid;
+	uint64_t start_ns; /* 8 */
+	uint64_t end_ns;
+	uint32_t process_id;
+	uint32_t thread_id; /* 28: low half of pthread_self, seen with 13.0 */
+	uint32_t correlation_id;
+	uint32_t return_value;
 };
 
 struct cs_activity_copy {

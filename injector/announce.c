@@ -55,6 +55,8 @@ static __thread struct thread_state *own __attribute__((tls_model("initial-exec"
 
 static _Atomic int nccl_version;
 static char nccl_version_text[32];
+static void (*_Atomic launch_begins)(void);
+static void (*_Atomic launch_ends)(void);
 static void (*_Atomic amend_launch)(uint64_t key, const struct cs_label *facts, uint32_t sequence);
 
 /* Once per thread: looking for a state is a system call for each that is taken. */
@@ -297,15 +299,31 @@ cs_announce_end(void)
 	state->lost = false;
 }
 
+static void
+call_if_set(void (*_Atomic *which)(void))
+{
+	void (*function)(void) = atomic_load_explicit(which, memory_order_acquire);
+
+	if (function != NULL)
+		function();
+}
+
 void
 cs_announce_launch(uint32_t comm_id)
 {
 	struct thread_state *state = state_of_thread();
 
-	if (state == NULL)
-		return;
-	state->launch_comm = comm_id;
-	state->launch_known = true;
+	if (state != NULL) {
+		state->launch_comm = comm_id;
+		state->launch_known = true;
+	}
+	call_if_set(&launch_begins);
+}
+
+void
+cs_announce_launch_end(void)
+{
+	call_if_set(&launch_ends);
 }
 
 /* -- taking
@@ -362,8 +380,8 @@ find_group(struct thread_state *state)
 }
 
 /* Facts of the announcements on top of what the kernel's name told: the announced ones are more trusted. */
-static void
-label_merge(struct cs_label *label, const struct cs_label *facts)
+void
+cs_announce_merge(struct cs_label *label, const struct cs_label *facts)
 {
 	struct cs_label merged = *facts;
 
@@ -413,7 +431,7 @@ cs_announce_take(struct cs_label *label, uint32_t *sequence)
 		sum.label.bytes = CS_BYTES_UNKNOWN;
 		sum.label.count = 0;
 	}
-	label_merge(label, &sum.label);
+	cs_announce_merge(label, &sum.label);
 	if (sum.label.works > 1) {
 		label->bytes = CS_BYTES_UNKNOWN;
 		label->count = 0;
@@ -483,6 +501,13 @@ void
 cs_announce_register_amend(void (*tell)(uint64_t key, const struct cs_label *facts, uint32_t sequence))
 {
 	atomic_store_explicit(&amend_launch, tell, memory_order_release);
+}
+
+void
+cs_announce_register_launches(void (*begin)(void), void (*end)(void))
+{
+	atomic_store_explicit(&launch_begins, begin, memory_order_release);
+	atomic_store_explicit(&launch_ends, end, memory_order_release);
 }
 
 bool

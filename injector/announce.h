@@ -48,6 +48,14 @@ void cs_announce_bind(uint64_t key);
  */
 void cs_announce_register_amend(void (*tell)(uint64_t key, const struct cs_label *facts, uint32_t sequence));
 
+/* Registers who is told of launches themselves; once, at start-up. begin() runs on the launching thread just
+ * before the launch call, when all that belongs to it has been announced, end() when the call has returned:
+ * as the plugin's KernelLaunch event tells. Both must be host-safe. */
+void cs_announce_register_launches(void (*begin)(void), void (*end)(void));
+
+/* Facts that were announced on top of what the kernel's name told, as cs_announce_take does it. Pure. */
+void cs_announce_merge(struct cs_label *label, const struct cs_label *facts);
+
 /* Fills what *label does not know with what *facts knows; and what a group's late facts say better (bytes,
  * count, works of exactly this kernel) replaces. Returns whether anything changed. Pure. */
 bool cs_announce_complete(struct cs_label *label, const struct cs_label *facts);
@@ -74,6 +82,8 @@ void cs_announce_end(void);
 /* The plugin's KernelLaunch event: what has been announced for this communicator (its id in the segment; 0
  * unknown) belongs to the launch that comes now. */
 void cs_announce_launch(uint32_t comm_id);
+/* Its end. */
+void cs_announce_launch_end(void);
 /* One late collective, and the end of the late collectives of one kernel. Late labels are summed as announced
  * ones are; without cs_announce_bind() since the last _late_end() they go nowhere. */
 void cs_announce_late(const struct cs_label *label, uint32_t sequence);

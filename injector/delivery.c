@@ -20,6 +20,8 @@ int
 cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer)
 {
 	cs_activity_init(&activity, writer, cs_labels_resolve);
+	activity.call = cs_labels_on_call;
+	activity.hold = cs_labels_hold;
 	return cs_buffers_init(&buffers, instance->settings.buffers);
 }
 
@@ -108,6 +110,17 @@ cs_delivery_note_edge(bool open, uint64_t now_ns)
 		cs_activity_note_open(&activity, now_ns);
 	else
 		cs_activity_note_close(&activity, now_ns);
+}
+
+uint64_t
+cs_delivery_settle(uint64_t now_ns)
+{
+	uint64_t oldest_ns;
+
+	pthread_mutex_lock(&parse_lock);
+	oldest_ns = cs_labels_settle(now_ns);
+	pthread_mutex_unlock(&parse_lock);
+	return oldest_ns;
 }
 
 void

@@ -25,6 +25,8 @@ CUptiResult cs_delivery_register(const struct cs_cupti_api *cupti);
 struct cs_buffers *cs_delivery_buffers(void);
 /* cs_activity_note_close, _open. */
 void cs_delivery_note_edge(bool open, uint64_t now_ns);
+/* cs_labels_settle, under the parser's lock. Worker, after a flush. */
+uint64_t cs_delivery_settle(uint64_t now_ns);
 void cs_delivery_set_gpu(uint32_t device, int gpu);
 int cs_delivery_gpu(uint32_t device);
 

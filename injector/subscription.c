@@ -166,6 +166,7 @@ cs_subscription_end(struct cs_instance *instance)
 	if (!atomic_exchange(&held, false))
 		return;
 	instance->cupti.unsubscribe(handle);
+	cs_labels_stop_listening();
 }
 
 void

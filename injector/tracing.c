@@ -12,6 +12,7 @@ static const CUpti_ActivityKind deep_kinds[] = {
 
 static _Atomic uint32_t now; /* enum cs_depth */
 static _Atomic uint32_t switches;
+static bool calls_wanted, calls_on; /* the worker's */
 
 enum cs_depth
 cs_tracing_depth(void)
@@ -37,12 +38,17 @@ disable(const struct cs_cupti_api *cupti, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		cupti->activity_disable(deep_kinds[i]);
+	if (calls_on)
+		cupti->activity_disable(CUPTI_ACTIVITY_KIND_DRIVER);
+	calls_on = false;
 }
 
 /* All or none. */
 static CUptiResult
 enable(const struct cs_cupti_api *cupti)
 {
+	/* Before the kernels, so that each of them has its call. Without it there is only less to know. */
+	calls_on = calls_wanted && cupti->activity_enable(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS;
 	for (size_t i = 0; i < DEEP_KINDS; i++) {
 		CUptiResult result = cupti->activity_enable(deep_kinds[i]);
 
@@ -52,6 +58,12 @@ enable(const struct cs_cupti_api *cupti)
 		}
 	}
 	return CUPTI_SUCCESS;
+}
+
+void
+cs_tracing_want_calls(bool want)
+{
+	calls_wanted = want;
 }
 
 CUptiResult
@@ -101,5 +113,6 @@ cs_tracing_begin_early(struct cs_instance *instance)
 void
 cs_tracing_forget(void)
 {
+	calls_on = false;
 	set_depth(CS_DEPTH_OFF);
 }

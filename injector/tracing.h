@@ -6,6 +6,9 @@
  * GRAPH_TRACE, which depth light would need, is never switched on: after a graph was instantiated without it,
  * it ends the process at the next launch (steps.h).
  *
+ * Records of driver calls (kind DRIVER) are wanted where eager launches of NCCL's kernels are to be told
+ * apart without a subscription.
+ *
  * MEMCPY and MEMSET are on for the copies, and because CUPTI before 13.3 leaks when graphs hold such nodes
  * that are not traced.
  *
@@ -26,6 +29,8 @@ void cs_tracing_begin_early(struct cs_instance *instance);
 enum cs_depth cs_tracing_depth(void);
 /* How often tracing was switched on or off in this process. Any thread. */
 uint32_t cs_tracing_switches(void);
+/* Whether the next switch to DEEP has records of driver calls, too (labels/told.h). Worker. */
+void cs_tracing_want_calls(bool want);
 /* To OFF or DEEP. 0, or -EIO with CUPTI's result in *failure and depth OFF. */
 int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
 /* Somebody else's kinds now: forget, without touching CUPTI. */

@@ -66,6 +66,7 @@ leave_when_asked(struct cs_worker *w)
 		return false;
 	w->next_flush_ns = 0;
 	cs_worker_flush_when_due(w);
+	cs_delivery_settle(UINT64_MAX);
 	if (!w->yielded) {
 		cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 		cs_worker_settle_when_sure(w);

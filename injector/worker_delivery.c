@@ -18,12 +18,15 @@ cs_worker_flush(struct cs_worker *w)
 static void
 note_delivered(struct cs_worker *w, uint64_t flush_began_ns)
 {
+	uint64_t held_from_ns = cs_delivery_settle(cs_clock_monotonic_ns());
 	/* A record in a buffer was put there after the buffer was taken; its kernel may have ended some time
 	 * before that, at most a flush period as far as seen. */
 	uint64_t margin_ns = w->instance->settings.flush_ms * CS_NS_PER_MS;
 	uint64_t until_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before_ns, flush_began_ns);
 
 	until_ns = until_ns > margin_ns ? until_ns - margin_ns : 0;
+	if (until_ns > held_from_ns)
+		until_ns = held_from_ns;
 	if (until_ns > atomic_load_explicit(&w->status->delivered_until_ns, memory_order_relaxed))
 		atomic_store_explicit(&w->status->delivered_until_ns, until_ns, memory_order_release);
 }
@@ -69,6 +72,8 @@ cs_worker_flush_when_due(struct cs_worker *w)
 	bool wanted = cs_tracing_depth() != CS_DEPTH_OFF || w->monotonic_ns < w->drain_until_ns;
 	uint64_t began_ns = w->now_ns;
 
+	if (w->yielded)
+		cs_delivery_settle(w->monotonic_ns); /* nothing comes any more */
 	if (w->yielded || w->monotonic_ns < w->next_flush_ns)
 		return;
 	w->next_flush_ns = w->monotonic_ns + flush_pause_ns(w);

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "delivery.h"
+#include "labels/labels.h"
 #include "release.h"
 #include "tracing.h"
 
@@ -37,6 +38,12 @@ cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth)
 		 * now. */
 		cs_device_memory_cap(w->instance);
 		w->finalized = false;
+	}
+	if (depth == CS_DEPTH_DEEP) {
+		bool calls = cs_labels_wants_calls(cs_clock_realtime_ns());
+
+		cs_tracing_want_calls(calls);
+		cs_labels_expect_calls(calls);
 	}
 	cs_delivery_note_edge(depth == CS_DEPTH_DEEP, cs_clock_realtime_ns());
 	if (cs_tracing_switch(w->instance, depth, &failure) == 0)

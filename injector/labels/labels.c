@@ -99,6 +99,7 @@ cs_labels_init(
 	cs_name_cache_init(&labels->names, catalog, writer);
 	atomic_store_explicit(&the_labels, labels, memory_order_release);
 	cs_announce_register_amend(cs_labels_amend);
+	cs_announce_register_launches(cs_labels_told_begin, cs_labels_told_end);
 	return 0;
 }
 
@@ -137,11 +138,23 @@ cs_labels_enable(CUpti_SubscriberHandle subscriber, bool enable, CUptiResult *fa
 {
 	struct cs_labels *labels = cs_labels_borrow();
 	CUptiResult ignored = CUPTI_SUCCESS;
+	int error;
 
 	if (!labels)
 		return -EIO;
 	atomic_fetch_add_explicit(&labels->epoch, 1, memory_order_relaxed);
-	return set_callbacks(labels, subscriber, CALLBACK_COUNT, enable, failure ? failure : &ignored);
+	error = set_callbacks(labels, subscriber, CALLBACK_COUNT, enable, failure ? failure : &ignored);
+	atomic_store_explicit(&labels->listening, enable && error == 0, memory_order_relaxed);
+	return error;
+}
+
+void
+cs_labels_stop_listening(void)
+{
+	struct cs_labels *labels = cs_labels_borrow();
+
+	if (labels)
+		atomic_store_explicit(&labels->listening, false, memory_order_relaxed);
 }
 
 void

@@ -14,6 +14,7 @@
 #ifndef CS_LABELS_H
 #define CS_LABELS_H
 
+#include "activity_layout.h"
 #include "catalog.h"
 #include "cupti_api.h"
 #include "segment_writer.h"
@@ -35,6 +36,9 @@ uint64_t cs_labels_mapped_bytes(void);
  * result in *failure (may be NULL). Not from inside a callback that CUPTI forbids; start-up, worker or
  * CONTEXT_CREATED. */
 int cs_labels_enable(CUpti_SubscriberHandle subscriber, bool enable, CUptiResult *failure);
+
+/* The subscription is gone, and with it all callbacks. Any thread. */
+void cs_labels_stop_listening(void);
 
 /* Which GPU (index in the segment's table) a context, by CUPTI's id, is on: goes into HOST_LAUNCH records.
  * Launches in a context that nobody has told of get none. Any thread; host-safe. */
@@ -66,6 +70,7 @@ struct cs_kernel_identity {
 	uint32_t ref;         /* COLLECTIVE: label id (0 none); MARKER: name id */
 	uint64_t bytes;       /* COLLECTIVE: CS_BYTES_UNKNOWN when unknown */
 	uint32_t sequence;    /* COLLECTIVE: of its communicator, 0 unknown */
+	bool wait;            /* hold it (cs_labels_hold): what is known of it may come later */
 };
 
 /* What a kernel record is. Counts STATUS unlabelled[] by reason when a collective's size is not known. The
@@ -73,5 +78,24 @@ struct cs_kernel_identity {
  * (an ordinary kernel): one hash lookup by the name's address, checked against the name's first bytes, since
  * CUPTI before 13.4.1 may reuse an address after a module was unloaded. */
 void cs_labels_resolve(const struct cs_kernel_key *key, struct cs_kernel_identity *identity);
+
+/*
+ * Eager launches of NCCL's kernels without a subscription (told.h). Callers: the activity parser, and the
+ * worker under the parser's lock, unless stated.
+ */
+
+/* Whether the next window should switch the kind DRIVER on: no callback tells of launches, and NCCL's plugin
+ * told of some in the last minute. now_ns: CLOCK_REALTIME. Any thread. */
+bool cs_labels_wants_calls(uint64_t now_ns);
+/* Whether it is on, said before kernels are traced. Any thread. */
+void cs_labels_expect_calls(bool expect);
+/* The record of a driver call. */
+void cs_labels_on_call(const struct cs_activity_call *call);
+/* Keeps a record whose identity says `wait`. false: no room, write it as it is (counted as unlabelled). */
+bool cs_labels_hold(const struct cs_kernel_key *key, const struct cs_record *record);
+/* Writes the kept records whose calls have come, and those that waited too long, as they are (counted).
+ * now_ns: CLOCK_MONOTONIC, UINT64_MAX: all have. After each flush. Start of the oldest that is still kept,
+ * UINT64_MAX none. */
+uint64_t cs_labels_settle(uint64_t now_ns);
 
 #endif

@@ -65,7 +65,6 @@ struct kernel_request {
 /* -- label
  * --------------------------------------------------------------------------------------------------- */
 
-/* decoded: cs_catalog_decode's answer, or -ENOBUFS when what NCCL told had no room. */
 static unsigned int
 unknown_size(int decoded)
 {
@@ -88,8 +87,8 @@ decoded_before(uint64_t filed)
 	}
 }
 
-static uint64_t
-pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence)
+uint64_t
+cs_labels_pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence)
 {
 	uint64_t filed = CS_FILED | number | (uint64_t)sequence << 32;
 	unsigned int reason = 0;
@@ -158,7 +157,17 @@ read_label(struct cs_labels *labels, const struct cs_function *function, const s
 		if (cs_announce_lost())
 			decoded = -ENOBUFS;
 	}
-	return pack(cs_label_table_put(&labels->table, &label), &label, decoded, sequence);
+	return cs_labels_pack(cs_label_table_put(&labels->table, &label), &label, decoded, sequence);
+}
+
+static bool
+find_by_key(struct cs_labels *labels, uint64_t key, uint64_t *filed)
+{
+	if (key & CS_KEY_TOLD)
+		return cs_told_find(&labels->told, key & ~CS_KEY_TOLD, filed);
+	if (key & CS_KEY_EAGER)
+		return cs_eager_find(&labels->eager, (uint32_t)key, filed);
+	return cs_ledger_find(labels->ledger, key, filed);
 }
 
 void
@@ -172,8 +181,7 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 
 	if (!labels || key == 0)
 		return;
-	found = key & CS_KEY_EAGER ? cs_eager_find(&labels->eager, (uint32_t)key, &filed)
-				   : cs_ledger_find(labels->ledger, key, &filed);
+	found = find_by_key(labels, key, &filed);
 	known = found ? cs_label_table_entry(&labels->table, cs_filed_label(filed)) : NULL;
 	if (!known)
 		return;
@@ -184,14 +192,16 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 
 		if (number == 0)
 			return;
-		better = pack(number, &label, decoded_before(filed), 0) |
-			 (filed & (CS_FILED_ORDINAL | CS_FILED_SEQUENCE));
+		better = cs_labels_pack(number, &label, decoded_before(filed), 0) |
+			 (filed & (CS_FILED_ORDINAL | CS_FILED_TOLD | CS_FILED_SEQUENCE));
 	}
 	if (sequence != 0 && (filed & CS_FILED_SEQUENCE) == 0)
 		better |= (uint64_t)sequence << 32;
 	if (better == filed)
 		return;
-	if (key & CS_KEY_EAGER)
+	if (key & CS_KEY_TOLD)
+		cs_told_replace(&labels->told, key & ~CS_KEY_TOLD, filed, better);
+	else if (key & CS_KEY_EAGER)
 		cs_eager_replace(&labels->eager, (uint32_t)key, better);
 	else
 		cs_ledger_replace(labels->ledger, key, better);

@@ -11,6 +11,7 @@
 #include "ledger.h"
 #include "name_cache.h"
 #include "thread_slot.h"
+#include "told.h"
 
 /* -- the word that is filed
  * ---------------------------------------------------------------------------------- */
@@ -19,8 +20,9 @@
  * Bits 0-15 number in the label table, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the
  * size is unknown (reason
  * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the graph's labels are
- * in doubt, 25 changed since the node was made, 26 not a collective any more, 32-63 sequence number, or of a
- * changed node and a graph in doubt the correlation id of the call that made it so.
+ * in doubt, 25 changed since the node was made, 26 not a collective any more, 27 told by the plugin alone, so
+ * that the label lacks what the kernel's name tells, 28-31 told.h's, 32-63 sequence number, or of a changed
+ * node and a graph in doubt the correlation id of the call that made it so.
  */
 #define CS_FILED          (1ULL << 16)
 #define CS_FILED_FUSED    (1ULL << 17)
@@ -30,6 +32,7 @@
 #define CS_FILED_DOUBT    (1ULL << 24)
 #define CS_FILED_CHANGED  (1ULL << 25)
 #define CS_FILED_EMPTY    (1ULL << 26)
+#define CS_FILED_TOLD     (1ULL << 27)
 #define CS_FILED_SEQUENCE (UINT32_MAX * (1ULL << 32))
 
 static inline uint32_t
@@ -54,8 +57,9 @@ cs_filed_call(uint64_t filed)
 }
 
 /* Key for announce.h: node ids as they are (their top bit is free: graph ids count from 1), correlation ids
- * with the top bit. */
+ * with the top bit, numbers of launches that were told with the next. */
 #define CS_KEY_EAGER (1ULL << 63)
+#define CS_KEY_TOLD  (1ULL << 62)
 
 /* Stands in the ledger for "labels of this executable graph are in doubt": no node has this ordinal. */
 #define CS_NODE_DOUBT UINT32_MAX
@@ -83,6 +87,20 @@ struct cs_moved_node {
 /* Version of CUPTI since which changes of nodes are events. */
 #define CS_VERSION_NODE_EVENTS 130000U
 
+/* So long after the plugin told of an eager launch do windows record calls. */
+#define CS_LABELS_CALLS_NS 60000000000ULL
+
+/* Kernels that wait for the record of their call: until the flush after the next, as a rule. Half of what the
+ * analysis waits. */
+#define CS_HELD_MAX 512U
+#define CS_HELD_NS  1000000000ULL
+
+struct cs_held {
+	struct cs_record record; /* with what its name tells */
+	struct cs_kernel_name name;
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+};
+
 /* Contexts whose GPU is known, by CUPTI's context id modulo this. */
 #define CS_LABELS_CONTEXTS 64U
 
@@ -101,14 +119,19 @@ struct cs_labels {
 	_Atomic uint32_t crowded;                      /* nodes without room to move, of all time */
 	_Atomic uint32_t ledger_full;                  /* nodes that found no room, of all time */
 	_Atomic uint32_t contexts[CS_LABELS_CONTEXTS]; /* context id << 8 | GPU + 1 */
+	_Atomic bool listening;                        /* launch callbacks are on */
+	_Atomic bool calls_expected;                   /* records of calls come, or came in the last window */
 	struct cs_moved_node moved[CS_MOVED_NODES_MAX];
 	_Atomic uint32_t retired_count; /* of all time */
 	_Atomic uint64_t retired[CS_RETIRED_NODES];
 	struct cs_label_table table;
 	struct cs_history history;
 	struct cs_eager eager;
+	struct cs_told told;
 	struct cs_function_cache functions;
 	struct cs_name_cache names;
+	uint32_t held_count; /* the parser's, as the names are */
+	struct cs_held held[CS_HELD_MAX];
 };
 
 /* NULL before cs_labels_init. */
@@ -167,6 +190,17 @@ void cs_labels_touch_graph(struct cs_labels *labels);
 /* The node (or what stands for an executable) is gone: what is filed under the id goes after CS_RETIRED_NODES
  * more. */
 void cs_labels_retire(struct cs_labels *labels, uint64_t id);
+
+/* The word for a label of this number (0: no room). decoded: cs_catalog_decode's answer, or -ENOBUFS when
+ * what NCCL told had no room. */
+uint64_t cs_labels_pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence);
+void cs_labels_count_unlabelled(struct cs_labels *labels, enum cs_unlabelled_reason reason);
+
+/* labels_told.c. resolve_told: false: this kernel is not what was told of. */
+void cs_labels_told_begin(void);
+void cs_labels_told_end(void);
+bool cs_labels_resolve_told(struct cs_labels *labels, const struct cs_kernel_name *name, uint64_t filed,
+	struct cs_kernel_identity *identity);
 
 /* labels_graph.c */
 void cs_labels_finish_set_node(struct cs_labels *labels, const struct cs_call *call, CUgraphNode node);

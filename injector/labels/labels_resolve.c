@@ -2,8 +2,8 @@
 /* Activity records: name, node and correlation id -> what the kernel is. */
 #include "labels_private.h"
 
-static void
-count_unlabelled(struct cs_labels *labels, enum cs_unlabelled_reason reason)
+void
+cs_labels_count_unlabelled(struct cs_labels *labels, enum cs_unlabelled_reason reason)
 {
 	atomic_fetch_add_explicit(&labels->status->unlabelled[reason], 1, memory_order_relaxed);
 }
@@ -67,6 +67,8 @@ resolve_filed(struct cs_labels *labels, const struct cs_kernel_key *key, const s
 
 	if (!find_filed(labels, key, &filed))
 		return false;
+	if (filed & CS_FILED_TOLD)
+		return name && cs_labels_resolve_told(labels, name, filed, identity);
 	entry = cs_label_table_entry(&labels->table, cs_filed_label(filed));
 	/* The node was learnt with another kernel: changed since, in a way that nobody told us of. */
 	if (name && entry && entry->label.name_id != name->hash)
@@ -87,7 +89,7 @@ resolve_filed(struct cs_labels *labels, const struct cs_kernel_key *key, const s
 	if (key->graph_node_id == 0)
 		identity->sequence = (uint32_t)(filed >> 32);
 	if (cs_filed_reason(filed) != 0)
-		count_unlabelled(labels, (enum cs_unlabelled_reason)(cs_filed_reason(filed) - 1));
+		cs_labels_count_unlabelled(labels, (enum cs_unlabelled_reason)(cs_filed_reason(filed) - 1));
 	return true;
 }
 
@@ -116,7 +118,10 @@ cs_labels_resolve(const struct cs_kernel_key *key, struct cs_kernel_identity *id
 	identity->kind = CS_CATALOG_COLLECTIVE;
 	identity->ref = name->label_id;
 	identity->record_flags = name->record_flags;
-	if (!(name->record_flags & CS_RECORD_PART))
-		count_unlabelled(
+	if (name->nccl && key->graph_node_id == 0 &&
+		atomic_load_explicit(&labels->calls_expected, memory_order_relaxed))
+		identity->wait = true;
+	else if (!(name->record_flags & CS_RECORD_PART))
+		cs_labels_count_unlabelled(
 			labels, name->has_size_rule ? missing_reason(labels, key) : CS_UNLABELLED_NO_RULE);
 }

@@ -29,7 +29,9 @@ work_out(struct cs_name_cache *cache, const char *name, uint32_t generation, str
 		.generation = generation,
 		.hash = cs_name_hash(name),
 		.kind = (uint8_t)match.kind,
-		.has_size_rule = match.has_size_rule};
+		.has_size_rule = match.has_size_rule,
+		.nccl = match.kind == CS_CATALOG_COLLECTIVE &&
+			(match.impl == CS_IMPL_NCCL || match.impl == CS_IMPL_NCCL_SYMMETRIC)};
 	memcpy(slot->prefix, name, strnlen(name, sizeof(slot->prefix)));
 	if (match.kind == CS_CATALOG_NONE)
 		return;

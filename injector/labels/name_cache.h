@@ -26,7 +26,8 @@ struct cs_kernel_name {
 	uint8_t kind;      /* enum cs_catalog_kind */
 	uint8_t record_flags;
 	bool has_size_rule;
-	bool unfinished;                   /* the segment was busy: worked out again at the next look */
+	bool nccl : 1;
+	bool unfinished : 1;               /* the segment was busy: worked out again at the next look */
 	char prefix[CS_NAME_PREFIX_BYTES]; /* NUL-padded, not terminated */
 };
 

@@ -3,8 +3,8 @@
  * Event handles as NCCL gets them from us. NCCL takes a handle for what it is, stores it, and hands it back
  * at stop, at a change of state, and as the parent of later events: on any thread, and for a captured graph
  * as long as that graph lives. So a handle carries all that stop needs, and nothing has to be remembered: the
- * handle of the plugin that calls are forwarded to (NULL: it got none), and in two bits that no pointer of a
- * program has (x86-64 and aarch64 leave them zero), which of our events it stands for.
+ * handle of the plugin that calls are forwarded to (NULL: it got none), and in three bits that no pointer of
+ * a program has (x86-64 and aarch64 leave them zero), which of our events it stands for.
  */
 #ifndef CS_NCCL_HANDLE_H
 #define CS_NCCL_HANDLE_H
@@ -17,10 +17,11 @@ enum cs_nccl_mark {
 	CS_NCCL_MARK_OTHER = 1, /* the same, without a handle of the other plugin: NCCL needs one */
 	CS_NCCL_MARK_GROUP_API = 2,
 	CS_NCCL_MARK_GROUP = 3,
+	CS_NCCL_MARK_LAUNCH = 4,
 };
 
-#define CS_NCCL_MARK_SHIFT 61U
-#define CS_NCCL_MARK_BITS  ((uintptr_t)3 << CS_NCCL_MARK_SHIFT)
+#define CS_NCCL_MARK_SHIFT 60U
+#define CS_NCCL_MARK_BITS  ((uintptr_t)7 << CS_NCCL_MARK_SHIFT)
 
 static inline void *
 cs_nccl_handle(enum cs_nccl_mark mark, const void *theirs)
@@ -31,7 +32,7 @@ cs_nccl_handle(enum cs_nccl_mark mark, const void *theirs)
 static inline enum cs_nccl_mark
 cs_nccl_handle_mark(const void *handle)
 {
-	return (enum cs_nccl_mark)((uintptr_t)handle >> CS_NCCL_MARK_SHIFT & 3U);
+	return (enum cs_nccl_mark)((uintptr_t)handle >> CS_NCCL_MARK_SHIFT & 7U);
 }
 
 /* The other plugin's handle, NULL: it has none. */

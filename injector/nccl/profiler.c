@@ -177,7 +177,7 @@ take_event(struct cs_nccl_comm *comm, const struct cs_nccl_event *event)
 		break;
 	case CS_NCCL_EVENT_KERNEL_LAUNCH:
 		cs_announce_launch(comm != NULL ? cs_nccl_comm_id(comm) : 0);
-		break;
+		return CS_NCCL_MARK_LAUNCH;
 	case CS_NCCL_EVENT_GROUP:
 		return CS_NCCL_MARK_GROUP;
 	case CS_NCCL_EVENT_COLL:
@@ -228,6 +228,8 @@ stop_event(unsigned int version, void *handle)
 		cs_announce_end();
 	else if (mark == CS_NCCL_MARK_GROUP)
 		cs_announce_late_end();
+	else if (mark == CS_NCCL_MARK_LAUNCH)
+		cs_announce_launch_end();
 	if (theirs != NULL)
 		cs_nccl_chain_stop(version, theirs);
 }

@@ -2,9 +2,9 @@
 /* Records of what was put on the GPU, in the layout of this CUPTI's version. */
 #include "cupti.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What CUDA 12.6 writes: the same structs without the fields that came later. */
@@ -273,7 +273,7 @@ fake_records_api(const struct cs_fake_call *call)
 	api->kind = CUPTI_ACTIVITY_KIND_DRIVER;
 	api->cbid = call->cbid;
 	api->processId = (uint32_t)getpid();
-	api->threadId = (uint32_t)syscall(SYS_gettid);
+	api->threadId = (uint32_t)(uintptr_t)pthread_self();
 	api->correlationId = call->correlation_id;
 	api->returnValue = (uint32_t)call->result;
 	fake_buffers_append(&record, 1);
