@@ -152,6 +152,8 @@ take_without_account(struct cs_buffers *buffers)
 static void
 hold(struct cs_buffers *buffers, unsigned int place, uint64_t now_ns)
 {
+	atomic_store_explicit(&buffers->number[place],
+		atomic_fetch_add_explicit(&buffers->taken, 1, memory_order_relaxed), memory_order_relaxed);
 	atomic_store_explicit(&buffers->held_since_ns[place], now_ns ? now_ns : 1, memory_order_release);
 }
 
@@ -266,7 +268,19 @@ count_places(const struct cs_buffers *buffers)
 }
 
 uint64_t
-cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns, uint64_t none_ns)
+cs_buffers_taken(const struct cs_buffers *buffers)
+{
+	return atomic_load_explicit(&buffers->taken, memory_order_relaxed);
+}
+
+static bool
+counts(const struct cs_buffers *buffers, unsigned int place, uint64_t ignore_before)
+{
+	return atomic_load_explicit(&buffers->number[place], memory_order_relaxed) >= ignore_before;
+}
+
+uint64_t
+cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before, uint64_t none_ns)
 {
 	unsigned int places = count_places(buffers);
 	uint64_t oldest_ns = UINT64_MAX;
@@ -274,22 +288,22 @@ cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns
 	for (unsigned int i = 0; i < places; i++) {
 		uint64_t since_ns = atomic_load_explicit(&buffers->held_since_ns[i], memory_order_acquire);
 
-		if (since_ns != 0 && since_ns >= ignore_before_ns && since_ns < oldest_ns)
+		if (since_ns != 0 && since_ns < oldest_ns && counts(buffers, i, ignore_before))
 			oldest_ns = since_ns;
 	}
 	return oldest_ns == UINT64_MAX ? none_ns : oldest_ns;
 }
 
 uint32_t
-cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before_ns)
+cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before)
 {
 	unsigned int places = count_places(buffers);
 	uint32_t held = 0;
 
 	for (unsigned int i = 0; i < places; i++) {
-		uint64_t since_ns = atomic_load_explicit(&buffers->held_since_ns[i], memory_order_relaxed);
+		uint64_t since_ns = atomic_load_explicit(&buffers->held_since_ns[i], memory_order_acquire);
 
-		if (since_ns != 0 && since_ns >= ignore_before_ns)
+		if (since_ns != 0 && counts(buffers, i, ignore_before))
 			held++;
 	}
 	return held;

@@ -46,6 +46,9 @@ struct cs_buffers {
 	_Atomic(uint8_t *) fresh[CS_BUFFER_FRESH_MAX];
 	/* CLOCK_REALTIME of take, 0 while not held; pool, reserve, fresh in this order */
 	_Atomic uint64_t held_since_ns[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX];
+	_Atomic uint64_t
+		number[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX]; /* of the take */
+	_Atomic uint64_t taken;
 	_Atomic uint64_t requested;
 	_Atomic uint64_t completed;
 	_Atomic uint64_t short_requests;
@@ -67,9 +70,13 @@ bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buff
 bool cs_buffers_is_held(const struct cs_buffers *buffers, const uint8_t *buffer);
 void cs_buffers_give(struct cs_buffers *buffers, uint8_t *buffer);
 
-/* Buffers taken before `ignore_before_ns` are left out of both: after another tool has replaced our callbacks
- * they may never come back. oldest: when the longest-held one was taken; `none_ns` when none is held. */
-uint64_t cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before_ns, uint64_t none_ns);
-uint32_t cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before_ns);
+/* How many were taken up to now. */
+uint64_t cs_buffers_taken(const struct cs_buffers *buffers);
+
+/* Of the buffers taken, the first `ignore_before` are left out of both: after another tool has replaced our
+ * callbacks they may never come back. Counted, not timed: a clock may be set. oldest: when the longest-held
+ * one was taken; `none_ns` when none is held. */
+uint64_t cs_buffers_oldest_ns(const struct cs_buffers *buffers, uint64_t ignore_before, uint64_t none_ns);
+uint32_t cs_buffers_held(const struct cs_buffers *buffers, uint64_t ignore_before);
 
 #endif

@@ -44,7 +44,8 @@
 void cs_coexist_hurry(unsigned int divisor);
 uint64_t cs_coexist_step_back_ns(void);
 
-/* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_REALTIME; a clock set back only delays. */
+/* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_MONOTONIC: setting the clock changes nothing.
+ */
 bool cs_coexist_should_unsubscribe(
 	enum cs_mode mode, uint64_t now_ns, uint64_t first_context_ns, uint64_t last_graph_ns);
 

@@ -131,7 +131,7 @@ cs_context_created(CUcontext context)
 	struct cs_instance *instance = cs_instance_get();
 	uint64_t none = 0;
 	bool first =
-		atomic_compare_exchange_strong(&instance->first_context_ns, &none, cs_clock_realtime_ns());
+		atomic_compare_exchange_strong(&instance->first_context_ns, &none, cs_clock_monotonic_ns());
 
 	note_device(instance, context);
 	if (!first)

@@ -155,11 +155,11 @@ cs_delivery_set_worker(pthread_t worker)
 }
 
 void
-cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts)
+cs_delivery_count(uint64_t ignore_before, struct cs_delivery_counts *counts)
 {
 	counts->requested = atomic_load_explicit(&buffers.requested, memory_order_relaxed);
 	counts->completed = atomic_load_explicit(&buffers.completed, memory_order_relaxed);
-	counts->held = cs_buffers_held(&buffers, ignore_before_ns);
+	counts->held = cs_buffers_held(&buffers, ignore_before);
 	counts->kernels = atomic_load_explicit(&activity.kernels_total, memory_order_relaxed);
 	counts->bad = atomic_load_explicit(&activity.bad_total, memory_order_relaxed);
 	pthread_mutex_lock(&parse_lock);

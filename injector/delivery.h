@@ -41,8 +41,8 @@ struct cs_delivery_counts {
 	uint64_t kernels, bad; /* records, all times */
 	uint64_t launches;     /* graph launches that kernel records belong to */
 };
-/* held leaves out buffers taken before `ignore_before_ns`. */
-void cs_delivery_count(uint64_t ignore_before_ns, struct cs_delivery_counts *counts);
+/* held leaves out the first `ignore_before` buffers that were taken. */
+void cs_delivery_count(uint64_t ignore_before, struct cs_delivery_counts *counts);
 /* Of the window that began last (pace.h). begin: now, CLOCK_REALTIME; end: it is over; look: how many kernels
  * and since when (0: none) up to now; take: a copy. */
 void cs_delivery_pace_begin(uint64_t now_ns);

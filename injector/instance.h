@@ -32,7 +32,7 @@ struct cs_instance {
 	_Atomic uint32_t cupti_calls; /* of ours, under way: what the exit handler waits for */
 	_Atomic bool traced;          /* an activity kind has been on: cuptiFinalize is out of the question */
 	_Atomic bool callbacks_registered;
-	_Atomic uint64_t first_context_ns; /* CLOCK_REALTIME, 0 none yet */
+	_Atomic uint64_t first_context_ns; /* CLOCK_MONOTONIC, 0 none yet */
 	uint64_t device_bytes;             /* cap of CUPTI's buffers per context */
 	_Atomic(struct cs_segment_writer *) writer;
 };

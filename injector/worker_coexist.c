@@ -36,7 +36,7 @@ cs_worker_begin_judging(struct cs_worker *w)
 	if (w->judging)
 		return;
 	w->judging = true;
-	cs_delivery_count(w->ignore_before_ns, &w->judge_from);
+	cs_delivery_count(w->ignore_before, &w->judge_from);
 	w->judge_begin_ns = w->monotonic_ns;
 	w->judge_until_ns = w->monotonic_ns + JUDGE_NS;
 	w->judge_launches = launches_by_callback(w);
@@ -54,7 +54,7 @@ settle(struct cs_worker *w, bool foreign)
 {
 	struct cs_delivery_counts counts;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	cs_windows_settle(&w->windows, counts.launches, foreign);
 }
 
@@ -72,7 +72,7 @@ yield_to_other(struct cs_worker *w)
 	settle(w, true);
 	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
 	cs_tracing_forget();
-	w->ignore_before_ns = w->now_ns;
+	w->ignore_before = cs_buffers_taken(cs_delivery_buffers());
 	w->lingering = false;
 	w->probing = false;
 	w->yielded = true;
@@ -88,7 +88,7 @@ cs_worker_judge(struct cs_worker *w)
 
 	if (!w->judging || w->yielded)
 		return;
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	if (!cs_worker_buffers_came(w, &counts) && w->monotonic_ns < w->judge_until_ns)
 		return;
 	window = (struct cs_coexist_window){
@@ -133,7 +133,7 @@ cs_worker_expect_buffers(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	w->awaiting = counts.held != 0 && w->probes_in_vain < CS_COEXIST_PROBES_IN_VAIN;
 	w->awaited_completed = counts.completed;
 	w->await_until_ns = w->monotonic_ns + CS_COEXIST_RETURN_NS;
@@ -148,7 +148,7 @@ cs_worker_watch_return(struct cs_worker *w)
 
 	if (!w->awaiting)
 		return;
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	if (counts.completed != w->awaited_completed || w->yielded || cs_tracing_depth() != CS_DEPTH_OFF) {
 		w->awaiting = false;
 		return;
@@ -175,7 +175,7 @@ subscribe_again(struct cs_worker *w)
 		return false;
 	cs_subscription_enable_labels();
 	/* Contexts that came before were not seen. */
-	atomic_compare_exchange_strong(&w->instance->first_context_ns, &none, w->now_ns);
+	atomic_compare_exchange_strong(&w->instance->first_context_ns, &none, w->monotonic_ns);
 	return true;
 }
 
@@ -223,7 +223,7 @@ cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 	uint64_t first_ns = atomic_load(&w->instance->first_context_ns);
 
 	cs_worker_note_launches(w);
-	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->now_ns, first_ns,
+	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->monotonic_ns, first_ns,
 					       cs_labels_last_graph_ns())) {
 		w->holding_ns = 0;
 		return;

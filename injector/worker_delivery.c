@@ -22,7 +22,7 @@ note_delivered(struct cs_worker *w, uint64_t flush_began_ns)
 	/* A record in a buffer was put there after the buffer was taken; its kernel may have ended some time
 	 * before that, at most a flush period as far as seen. */
 	uint64_t margin_ns = w->instance->settings.flush_ms * CS_NS_PER_MS;
-	uint64_t until_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before_ns, flush_began_ns);
+	uint64_t until_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before, flush_began_ns);
 
 	until_ns = until_ns > margin_ns ? until_ns - margin_ns : 0;
 	if (until_ns > held_from_ns)
@@ -40,7 +40,7 @@ static uint64_t
 flush_pause_ns(struct cs_worker *w)
 {
 	uint64_t period_ns = w->instance->settings.flush_ms * CS_NS_PER_MS;
-	uint64_t oldest_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before_ns, UINT64_MAX);
+	uint64_t oldest_ns = cs_buffers_oldest_ns(cs_delivery_buffers(), w->ignore_before, UINT64_MAX);
 
 	w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
 	if (oldest_ns != UINT64_MAX && w->now_ns > oldest_ns + 2 * period_ns)
@@ -55,7 +55,7 @@ cs_worker_settle_when_sure(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	if (counts.completed != w->evidence.completed) {
 		w->evidence = counts;
 		w->evidence_ns = w->now_ns;
@@ -83,7 +83,7 @@ cs_worker_flush_when_due(struct cs_worker *w)
 		return;
 	}
 	cs_worker_flush(w);
-	cs_delivery_count(w->ignore_before_ns, &w->flushed);
+	cs_delivery_count(w->ignore_before, &w->flushed);
 	note_delivered(w, began_ns);
 	cs_worker_settle_when_sure(w);
 }

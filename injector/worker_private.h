@@ -58,7 +58,7 @@ struct cs_worker {
 
 	bool yielded;
 	uint64_t step_back_until_ns; /* monotonic */
-	uint64_t ignore_before_ns;   /* buffers older than this are with another tool */
+	uint64_t ignore_before;      /* so many of the buffers that were taken are with another tool */
 
 	/* The sampling window that is open, or the last one until it is settled with the governor. */
 	bool sampling;                       /* one is open */

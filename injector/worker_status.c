@@ -76,7 +76,7 @@ cs_worker_update_status(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	atomic_store_explicit(&w->status->heartbeat_ns, w->now_ns, memory_order_relaxed);
 	atomic_store_explicit(&w->status->buffers_requested, counts.requested, memory_order_relaxed);
 	atomic_store_explicit(&w->status->buffers_completed, counts.completed, memory_order_relaxed);
@@ -94,7 +94,7 @@ cs_worker_watch_timestamps(struct cs_worker *w)
 	struct cs_delivery_counts counts;
 	uint64_t kernels, bad;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	kernels = counts.kernels - w->watched_kernels;
 	bad = counts.bad - w->watched_bad;
 	if (kernels < BAD_RECORDS_MIN)

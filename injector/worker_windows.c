@@ -65,7 +65,7 @@ is_ours(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	return differ(&counts, &w->opened) && (counts.held != 0 || differ(&counts, &w->flushed));
 }
 
@@ -88,7 +88,7 @@ must_linger(struct cs_worker *w)
 	if (is_ours(w))
 		return false;
 	/* What came earlier in the window does not tell whose they are now. */
-	cs_delivery_count(w->ignore_before_ns, &counts);
+	cs_delivery_count(w->ignore_before, &counts);
 	if (cs_worker_buffers_came(w, &counts)) {
 		w->judging = false;
 		cs_worker_begin_judging(w);
@@ -116,7 +116,7 @@ cs_worker_open_window(struct cs_worker *w, uint32_t ordinal)
 {
 	if (cs_tracing_depth() != CS_DEPTH_DEEP) {
 		/* Before the switch: a buffer may be asked for at once. */
-		cs_delivery_count(w->ignore_before_ns, &w->opened);
+		cs_delivery_count(w->ignore_before, &w->opened);
 		w->flushed = w->opened;
 		cs_worker_set_depth(w, CS_DEPTH_DEEP);
 	}

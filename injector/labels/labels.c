@@ -188,7 +188,7 @@ cs_labels_touch_graph(struct cs_labels *labels)
 {
 	/* The same clock, read to a few milliseconds for a fifth of the price. */
 	atomic_store_explicit(
-		&labels->last_graph_ns, cs_clock_ns(CLOCK_REALTIME_COARSE), memory_order_relaxed);
+		&labels->last_graph_ns, cs_clock_ns(CLOCK_MONOTONIC_COARSE), memory_order_relaxed);
 }
 
 void

@@ -49,7 +49,7 @@ void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);
 void cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
 void cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 
-/* CLOCK_REALTIME of the last node, clone or executable graph that was seen, 0 none yet: what "no new graph
+/* CLOCK_MONOTONIC of the last node, clone or executable graph that was seen, 0 none yet: what "no new graph
  * for a while" is measured from. Any thread. */
 uint64_t cs_labels_last_graph_ns(void);
 /* Eager collective launches seen by callbacks. Any thread. */

@@ -43,9 +43,11 @@ test_pool(void **state)
 		memset(held[i], (int)i, bytes);
 	}
 	assert_int_equal(cs_buffers_held(&buffers, 0), 4);
-	assert_int_equal(cs_buffers_held(&buffers, 102), 2);
+	assert_int_equal(cs_buffers_held(&buffers, 2), 2);
+	assert_int_equal(cs_buffers_taken(&buffers), 4);
 	assert_int_equal(cs_buffers_oldest_ns(&buffers, 0, 999), 100);
-	assert_int_equal(cs_buffers_oldest_ns(&buffers, 103, 999), 103);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, 3, 999), 103);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, 4, 999), 999);
 	cs_buffers_give(&buffers, held[0]);
 	cs_buffers_give(&buffers, held[0]); /* once is enough */
 	assert_int_equal(buffers.completed, 1);
@@ -55,6 +57,25 @@ test_pool(void **state)
 }
 
 /* Never empty-handed, never the same buffer twice, and the small ones come back as well. */
+/* What is ignored does not depend on the clock: the second was taken after the clock had been set back. */
+static void
+test_clock_set_back(void **state)
+{
+	uint8_t *held[2];
+	uint64_t ignore_before;
+	size_t bytes;
+
+	(void)state;
+	assert_true(cs_buffers_take(&buffers, 5000, &held[0], &bytes));
+	ignore_before = cs_buffers_taken(&buffers);
+	assert_true(cs_buffers_take(&buffers, 1000, &held[1], &bytes));
+	assert_int_equal(cs_buffers_held(&buffers, ignore_before), 1);
+	assert_int_equal(cs_buffers_oldest_ns(&buffers, ignore_before, 999), 1000);
+	cs_buffers_give(&buffers, held[1]);
+	assert_int_equal(cs_buffers_held(&buffers, ignore_before), 0);
+	cs_buffers_give(&buffers, held[0]);
+}
+
 static void
 test_beyond_the_pool(void **state)
 {
@@ -282,6 +303,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_account, setup, teardown),
