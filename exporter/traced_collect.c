@@ -229,6 +229,9 @@ cs_traced_collect(const struct cs_traced *traced, struct cs_snapshot *snapshot)
 	const struct cs_status *status = &traced->status;
 
 	collect_state(traced, snapshot);
+	if (traced->stage == CS_TRACED_LIVE)
+		add_sample(snapshot, traced, CS_FAMILY_INJECTOR_SUBSCRIBED,
+			cs_value_integer(load(&status->subscribed) != 0));
 	add_sample(snapshot, traced, CS_FAMILY_INJECTOR_HEARTBEAT, cs_value_ns(load(&status->heartbeat_ns)));
 	/* Memory is gone with the process. */
 	if (traced->stage == CS_TRACED_LIVE) {

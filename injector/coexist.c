@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coexist.h"
 
+#include "clock.h"
+
 static unsigned int haste = 1;
 
 void
@@ -10,9 +12,27 @@ cs_coexist_hurry(unsigned int divisor)
 }
 
 uint64_t
-cs_coexist_step_back_ns(void)
+cs_coexist_step_back_ns(uint32_t base_s, unsigned int before)
 {
-	return CS_COEXIST_STEP_BACK_NS / haste;
+	static const unsigned int times[] = {1, 2, 5, 10};
+	const unsigned int last = sizeof(times) / sizeof(times[0]) - 1;
+
+	return base_s * CS_NS_PER_S * times[before < last ? before : last] / haste;
+}
+
+uint64_t
+cs_coexist_judge_ns(void)
+{
+	/* Some flushes at least. */
+	const uint64_t least_ns = 500 * CS_NS_PER_MS;
+
+	return CS_COEXIST_JUDGE_NS / haste > least_ns ? CS_COEXIST_JUDGE_NS / haste : least_ns;
+}
+
+bool
+cs_coexist_forgives(uint64_t since_last_ns)
+{
+	return since_last_ns >= CS_COEXIST_FORGIVE_NS / haste;
 }
 
 bool

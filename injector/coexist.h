@@ -11,7 +11,7 @@
  * Buffers. Another tool replaces our buffer callbacks without a word. A window in which work went on and
  * CUPTI neither asked us for a buffer nor returned one is foreign. Buffers that we still have with CUPTI make
  * that less certain (one may have room left): then CS_COEXIST_SILENT_MAX such windows in a row are needed.
- * After a foreign window the kinds are left as they are, and for CS_COEXIST_STEP_BACK_NS nothing is touched;
+ * After a foreign window the kinds are left as they are, and for COLLSCOPE_STEP_BACK_S nothing is touched;
  * then our callbacks are registered again.
  *
  * A tool that takes over within a window shows after it: the buffers that we left with CUPTI do not come
@@ -31,18 +31,26 @@
 
 #define CS_COEXIST_QUIET_NS       30000000000ULL
 #define CS_COEXIST_NO_GRAPH_NS    120000000000ULL
-#define CS_COEXIST_STEP_BACK_NS   60000000000ULL
+#define CS_COEXIST_FORGIVE_NS     3600000000000ULL
 #define CS_COEXIST_SILENT_MAX     3U
 #define CS_COEXIST_BUSY_SHARE     0.2
 #define CS_COEXIST_HOLD_NS        60000000000ULL
 #define CS_COEXIST_HOLD_IDLE_NS   10000000000ULL
+#define CS_COEXIST_JUDGE_NS       3000000000ULL
 #define CS_COEXIST_RETURN_NS      500000000ULL
 #define CS_COEXIST_PROBES_IN_VAIN 3U
 
 /* Divides the quiet, no-graph and step-back times; 1 at first. Start-up, before there is a worker. */
 #define CS_COEXIST_HASTE_MAX 1000U
 void cs_coexist_hurry(unsigned int divisor);
-uint64_t cs_coexist_step_back_ns(void);
+/* How long without a buffer until a verdict is due. */
+uint64_t cs_coexist_judge_ns(void);
+
+/* How long to step back: base_s seconds, and after `before` verdicts that came soon after each other 2, 5,
+ * and 10 times that. forgives: since_last_ns is long enough for them not to count any more
+ * (CS_COEXIST_FORGIVE_NS). */
+uint64_t cs_coexist_step_back_ns(uint32_t base_s, unsigned int before);
+bool cs_coexist_forgives(uint64_t since_last_ns);
 
 /* last_graph_ns: cs_labels_last_graph_ns(), 0 none. All CLOCK_MONOTONIC: setting the clock changes nothing.
  */

@@ -16,25 +16,39 @@ cs_witness_begin(struct cs_instance *instance)
 }
 
 bool
-cs_witness_clears(struct cs_instance *instance)
+cs_witness_answers(struct cs_instance *instance)
 {
 	const struct cs_cupti_api *cupti = &instance->cupti;
-	struct cs_delivery_counts before, asked, after;
+	struct cs_delivery_counts before, after;
+	bool dumped;
+
+	if (!cupti->activity_enable_and_dump)
+		return false;
+	cs_delivery_count(0, &before);
+	/* What is complete comes back, so that the record finds no room in a buffer that CUPTI has. */
+	cupti->activity_flush_all(0);
+	dumped = cupti->activity_enable_and_dump(CUPTI_ACTIVITY_KIND_DEVICE) == CUPTI_SUCCESS;
+	cs_delivery_count(0, &after);
+	if (dumped)
+		cupti->activity_disable(CUPTI_ACTIVITY_KIND_DEVICE);
+	cupti->activity_flush_all(0);
+	return after.requested != before.requested || after.completed != before.completed;
+}
+
+bool
+cs_witness_clears(struct cs_instance *instance)
+{
+	struct cs_delivery_counts before, after;
 
 	if (!in_place || atomic_load(&instance->traced))
 		return false;
 	in_place = false;
 	/* Records that wait ask for their buffer now. */
-	cupti->activity_flush_all(0);
+	instance->cupti.activity_flush_all(0);
 	cs_delivery_count(0, &before);
-	if (before.requested != 0)
+	if (before.requested != 0 || !cs_witness_answers(instance))
 		return false;
-	if (cupti->activity_enable_and_dump(CUPTI_ACTIVITY_KIND_DEVICE) != CUPTI_SUCCESS)
-		return false;
-	cs_delivery_count(0, &asked);
-	cupti->activity_disable(CUPTI_ACTIVITY_KIND_DEVICE);
-	cupti->activity_flush_all(0);
 	cs_delivery_count(0, &after);
 	/* Nobody took our place, and what was asked for has come back: CUPTI holds nothing of ours. */
-	return asked.requested != 0 && after.held == 0 && after.kernels == 0;
+	return after.held == 0 && after.kernels == 0;
 }

@@ -12,6 +12,9 @@
  * the request comes inside that call, the records come with the next flush, and cuptiFinalize is harmless
  * after it (14 of 14 processes, under load), as it is after the registration alone.
  *
+ * The same question tells a window in which no buffer came because nothing was launched from one in which
+ * another tool has taken over. The other tool then finds a record of each device in its buffers.
+ *
  * A tool that comes at the very moment between the answer and cuptiFinalize is not seen; what it would have
  * to do in these microseconds is to register, enable and launch. Start-up and worker, between enter and
  * leave.
@@ -23,6 +26,11 @@
 
 /* Puts the witness in place; from InitializeInjection, subscribed, when no tool was there before. */
 void cs_witness_begin(struct cs_instance *instance);
+
+/* true: CUPTI asks us for its buffers now, or returns them to us, so they are no other tool's. false: they
+ * are, or CUPTI put the record into a buffer that it has, or cannot tell. Our callbacks have been registered.
+ * Two flushes and a record per device. */
+bool cs_witness_answers(struct cs_instance *instance);
 
 /* true: proof that nobody has traced. false: somebody has, or it cannot be told. A flush and one record. */
 bool cs_witness_clears(struct cs_instance *instance);

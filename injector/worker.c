@@ -17,7 +17,8 @@ void
 cs_worker_stand_aside(const char *other)
 {
 	worker.yielded = true;
-	worker.step_back_until_ns = cs_clock_monotonic_ns() + cs_coexist_step_back_ns();
+	worker.step_back_until_ns =
+		cs_clock_monotonic_ns() + cs_coexist_step_back_ns(cs_instance_get()->settings.step_back_s, 0);
 	snprintf(worker.reason, sizeof(worker.reason),
 		"Another tool uses CUPTI%s%s; trying again every minute (docs/coexistence.md)",
 		other[0] ? ": " : "", other);

@@ -12,9 +12,6 @@
 
 #include <stdio.h>
 
-/* In tracing without end a verdict is due this often. */
-#define JUDGE_NS (3 * CS_NS_PER_S)
-
 static uint64_t
 process_cpu_ns(void)
 {
@@ -38,7 +35,7 @@ cs_worker_begin_judging(struct cs_worker *w)
 	w->judging = true;
 	cs_delivery_count(w->ignore_before, &w->judge_from);
 	w->judge_begin_ns = w->monotonic_ns;
-	w->judge_until_ns = w->monotonic_ns + JUDGE_NS;
+	w->judge_until_ns = w->monotonic_ns + cs_coexist_judge_ns();
 	w->judge_launches = launches_by_callback(w);
 	w->judge_cpu_ns = process_cpu_ns();
 }
@@ -61,11 +58,17 @@ settle(struct cs_worker *w, bool foreign)
 static void
 yield_to_other(struct cs_worker *w)
 {
+	uint64_t step_back_ns;
+
+	if (w->yields != 0 && cs_coexist_forgives(w->monotonic_ns - w->last_yield_ns))
+		w->yields = 0;
+	step_back_ns = cs_coexist_step_back_ns(w->instance->settings.step_back_s, w->yields++);
+	w->last_yield_ns = w->monotonic_ns;
 	snprintf(w->reason, sizeof(w->reason),
-		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %u s, "
+		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %llu s, "
 		"unless "
 		"paused (docs/coexistence.md)",
-		(unsigned int)(cs_coexist_step_back_ns() / CS_NS_PER_S));
+		(unsigned long long)((step_back_ns + CS_NS_PER_S - 1) / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
 	cs_worker_end_sampling(w);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
@@ -76,7 +79,20 @@ yield_to_other(struct cs_worker *w)
 	w->lingering = false;
 	w->probing = false;
 	w->yielded = true;
-	w->step_back_until_ns = w->monotonic_ns + cs_coexist_step_back_ns();
+	w->step_back_until_ns = w->monotonic_ns + step_back_ns;
+}
+
+/* A server that spins while it waits looks busy, and launches may leave nothing to hand over yet. */
+bool
+cs_worker_ask_witness(struct cs_worker *w)
+{
+	bool ours;
+
+	if (!cs_instance_enter_cupti())
+		return true; /* it is over anyway */
+	ours = cs_witness_answers(w->instance);
+	cs_instance_leave_cupti();
+	return ours;
 }
 
 void
@@ -84,6 +100,7 @@ cs_worker_judge(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 	struct cs_coexist_window window;
+	enum cs_coexist_verdict verdict;
 	bool probe = w->probing;
 
 	if (!w->judging || w->yielded)
@@ -100,7 +117,11 @@ cs_worker_judge(struct cs_worker *w)
 		.cpu_ns = process_cpu_ns() - w->judge_cpu_ns,
 		.length_ns = w->monotonic_ns - w->judge_begin_ns,
 	};
-	switch (cs_coexist_judge(&window, &w->silent)) {
+	verdict = cs_coexist_judge(&window, &w->silent);
+	/* Nothing came, but it would have: the window may go on waiting for it. */
+	if (verdict == CS_COEXIST_FOREIGN && cs_worker_ask_witness(w))
+		verdict = probe ? CS_COEXIST_OURS : CS_COEXIST_IDLE;
+	switch (verdict) {
 	case CS_COEXIST_FOREIGN:
 		w->judging = false;
 		yield_to_other(w);
@@ -164,6 +185,24 @@ cs_worker_watch_return(struct cs_worker *w)
 	cs_log_debug("Buffers of the last window stay away, looking who has them");
 }
 
+/* No kind of ours stays on, and none goes on to look who has the buffers: a tool that took over within the
+ * window that ends here is given way to when the witness says so. */
+void
+cs_worker_pause(struct cs_worker *w)
+{
+	w->awaiting = false;
+	w->lingering = false;
+	w->probing = false;
+	w->judging = false;
+	if (w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
+		return;
+	if (cs_worker_ask_witness(w))
+		cs_worker_close_window(w, w->windows.open.ordinal);
+	else
+		yield_to_other(w);
+	w->awaiting = false;
+}
+
 static bool
 subscribe_again(struct cs_worker *w)
 {
@@ -192,7 +231,8 @@ cs_worker_come_back(struct cs_worker *w)
 	if (back && atomic_load(&w->instance->traced))
 		back = cs_tracing_register(w->instance) == CUPTI_SUCCESS;
 	cs_instance_leave_cupti();
-	w->step_back_until_ns = w->monotonic_ns + cs_coexist_step_back_ns();
+	w->step_back_until_ns =
+		w->monotonic_ns + cs_coexist_step_back_ns(w->instance->settings.step_back_s, 0);
 	if (!back)
 		return;
 	w->yielded = false;
@@ -216,6 +256,18 @@ leave_cupti_if_safe(struct cs_worker *w)
 	cs_log_info("CUPTI has left the process until a trace is asked for");
 }
 
+void
+cs_worker_give_up_subscription(struct cs_worker *w)
+{
+	if (!cs_subscription_held() || !cs_instance_enter_cupti())
+		return;
+	cs_subscription_end(w->instance);
+	if (w->schedule.mode == CS_MODE_DEMAND)
+		leave_cupti_if_safe(w);
+	cs_instance_leave_cupti();
+	cs_log_debug("Subscription given up");
+}
+
 /* Labels are learnt: give torch.profiler its chance. In demand mode nothing of CUPTI is needed any more. */
 void
 cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
@@ -223,18 +275,11 @@ cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 	uint64_t first_ns = atomic_load(&w->instance->first_context_ns);
 
 	cs_worker_note_launches(w);
-	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->monotonic_ns, first_ns,
-					       cs_labels_last_graph_ns())) {
+	if (!cs_subscription_held() || !cs_coexist_should_unsubscribe(w->schedule.mode, w->monotonic_ns,
+					       first_ns, cs_labels_last_graph_ns())) {
 		w->holding_ns = 0;
 		return;
 	}
-	if (cs_worker_hold_for_measuring(w))
-		return;
-	if (!cs_instance_enter_cupti())
-		return;
-	cs_subscription_end(w->instance);
-	if (w->schedule.mode == CS_MODE_DEMAND)
-		leave_cupti_if_safe(w);
-	cs_instance_leave_cupti();
-	cs_log_debug("Subscription given up");
+	if (!cs_worker_hold_for_measuring(w))
+		cs_worker_give_up_subscription(w);
 }

@@ -57,6 +57,8 @@ struct cs_worker {
 	unsigned int probes_in_vain;
 
 	bool yielded;
+	unsigned int yields;         /* in a row, each soon after the other */
+	uint64_t last_yield_ns;      /* monotonic */
 	uint64_t step_back_until_ns; /* monotonic */
 	uint64_t ignore_before;      /* so many of the buffers that were taken are with another tool */
 
@@ -108,13 +110,18 @@ void cs_worker_flush_when_due(struct cs_worker *w);
 void cs_worker_settle_when_sure(struct cs_worker *w);
 
 /* worker_coexist.c. buffers_came: since the stretch that is being judged began. expect_buffers: a window has
- * ended, what it left with CUPTI is to come back; watch_return: whether it does. */
+ * ended, what it left with CUPTI is to come back; watch_return: whether it does. pause: the request has been
+ * taken.
+ */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
 void cs_worker_judge(struct cs_worker *w);
 void cs_worker_expect_buffers(struct cs_worker *w);
 void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_come_back(struct cs_worker *w);
+bool cs_worker_ask_witness(struct cs_worker *w);
+void cs_worker_pause(struct cs_worker *w);
+void cs_worker_give_up_subscription(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 
 /* worker_status.c */

@@ -137,5 +137,11 @@ cs_worker_answer_requests(struct cs_worker *w)
 		error = EBUSY;
 	else
 		error = cs_schedule_request(&w->schedule, &request, w->now_ns, w->monotonic_ns);
+	if (request.command == CS_COMMAND_PAUSE && error == 0) {
+		cs_worker_pause(w);
+		if (request.argument & CS_PAUSE_RELEASE)
+			cs_worker_give_up_subscription(w);
+		atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
+	}
 	cs_segment_writer_answer(w->writer, &request, error);
 }

@@ -31,6 +31,7 @@ struct cs_settings {
 	uint32_t window_ms;   /* COLLSCOPE_WINDOW_MS: deep part, 1 ... 60000; default 100 */
 	uint32_t flush_ms;    /* COLLSCOPE_FLUSH_MS: 10 ... 1000; default 100 */
 	uint32_t trace_max_s; /* COLLSCOPE_TRACE_MAX_S: 0 ... 86400, 0 = none; default 600 */
+	uint32_t step_back_s; /* COLLSCOPE_STEP_BACK_S: 1 ... 86400; default 60 */
 	uint32_t buffers;     /* COLLSCOPE_BUFFERS: activity buffers of 512 KiB, 4 ... 32; default 16 */
 	uint32_t device_mib;  /* COLLSCOPE_DEVICE_MIB: CUPTI's device buffers per context, 2 ... 256; default
 				 12 */

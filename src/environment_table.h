@@ -32,6 +32,8 @@ CS_INTEGER("COLLSCOPE_PERIOD_MS", period_ms, 100, 600000, "", false, "10000",
 	"Time from one sample window to the next, ms.")
 CS_INTEGER("COLLSCOPE_WINDOW_MS", window_ms, 1, 60000, "", false, "100",
 	"Length of the deep part of a sample window, ms.")
+CS_INTEGER("COLLSCOPE_STEP_BACK_S", step_back_s, 1, 86400, "", false, "60",
+	"How long to leave CUPTI to another tool that has taken it over, s; longer when it comes again.")
 CS_INTEGER("COLLSCOPE_TRACE_MAX_S", trace_max_s, 0, 86400, "", false, "600",
 	"Longest trace that collscope trace may ask for, s; 0: none.")
 CS_INTEGER(

@@ -104,12 +104,15 @@ enum cs_command {
 	 * that it may cost, in millionths; 0 no limit. Refused when from_ns is past (ETIME), when it takes
 	 * too long (ERANGE), when nothing can be traced now (EBUSY), when traces are not allowed (EPERM). */
 	CS_COMMAND_TRACE = 1,
-	CS_COMMAND_PAUSE = 2, /* no tracing until CS_COMMAND_RESUME */
+	CS_COMMAND_PAUSE = 2, /* no tracing until CS_COMMAND_RESUME. argument, since 1.2: CS_PAUSE_* */
 	CS_COMMAND_RESUME = 3,
 	/* Since 1.2: forget the TRACE of just these from_ns and until_ns, if there is one. */
 	CS_COMMAND_CANCEL = 4,
 	CS_COMMAND_COUNT
 };
+
+/* Give up CUPTI's subscription, too, and with it the labels of graphs that are captured later. */
+#define CS_PAUSE_RELEASE (1U << 0)
 
 /*
  * One request at a time: a reader makes request_sequence odd, fills the fields, and makes it even (release);

@@ -25,7 +25,16 @@
 /* From the last answer that counts to the start: to take everything back before anybody begins. */
 #define TRACE_MARGIN_NS (100 * CS_NS_PER_MS)
 
-enum { OPTION_DIRECTORY, OPTION_PID, OPTION_ALL, OPTION_ONLY, OPTION_SECONDS, OPTION_BUDGET, OPTION_WAIT };
+enum {
+	OPTION_DIRECTORY,
+	OPTION_PID,
+	OPTION_ALL,
+	OPTION_ONLY,
+	OPTION_RELEASE,
+	OPTION_SECONDS,
+	OPTION_BUDGET,
+	OPTION_WAIT
+};
 
 #define SELECTION_OPTIONS                                                                                    \
 	CS_OPTION_PID_ENTRY(OPTION_PID,                                                                      \
@@ -49,7 +58,15 @@ static const struct cs_cmd_option trace_options[] = {
 	{.name = NULL},
 };
 
-static const struct cs_cmd_option control_options[] = {
+static const struct cs_cmd_option pause_options[] = {
+	{OPTION_RELEASE, 'r', "release", NULL, NULL,
+		"Also give up CUPTI's subscription, as far as it is held: then torch.profiler can start now. "
+		"Graphs captured later have no labels."},
+	SELECTION_OPTIONS,
+	{.name = NULL},
+};
+
+static const struct cs_cmd_option resume_options[] = {
 	SELECTION_OPTIONS,
 	{.name = NULL},
 };
@@ -63,8 +80,8 @@ static const struct cs_cmd_example trace_examples[] = {
 };
 
 static const struct cs_cmd_example pause_examples[] = {
-	{"collscope pause --all",
-		"No tracing until `collscope resume --all`, e.g. while another profiler works"},
+	{"collscope pause --all --release",
+		"No tracing until `collscope resume --all`, and CUPTI free for another profiler"},
 	{.command = NULL},
 };
 
@@ -89,6 +106,7 @@ struct request {
 	bool all;
 	bool only;
 	bool wait;
+	bool release;
 };
 
 static const char *
@@ -243,10 +261,27 @@ trace_together(const struct request *request, struct cs_asking *asking)
 	return CS_EXIT_ERROR;
 }
 
+/* A pause alone does not let torch.profiler in while labels are learnt. */
+static void
+say_subscriptions(const struct cs_asking *asking)
+{
+	for (size_t i = 0; i < asking->count; i++) {
+		struct cs_target *target = asking->items[i].target;
+
+		if (asking->items[i].result == 0 && cs_target_refresh(target) == 0 &&
+			target->status.subscribed)
+			cs_log_warn("Process %u still holds CUPTI's subscription: torch.profiler up to torch "
+				    "2.11 would "
+				    "see nothing of the GPU, now and later (pause --release gives it up)",
+				target->pid);
+	}
+}
+
 static int
 tell_all(const struct request *request, struct cs_asking *asking)
 {
-	struct cs_segment_question question = {.command = request->command};
+	struct cs_segment_question question = {
+		.command = request->command, .argument = request->release ? CS_PAUSE_RELEASE : 0};
 	uint64_t timeout_ns = ANSWER_TIMEOUT_MS * CS_NS_PER_MS;
 	size_t agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
 
@@ -254,6 +289,8 @@ tell_all(const struct request *request, struct cs_asking *asking)
 	if (agreed)
 		cs_log_info("%s %zu %s", request->command == CS_COMMAND_PAUSE ? "Paused" : "Resumed", agreed,
 			agreed == 1 ? "process" : "processes");
+	if (request->command == CS_COMMAND_PAUSE)
+		say_subscriptions(asking);
 	return agreed == asking->count ? CS_EXIT_OK : CS_EXIT_ERROR;
 }
 
@@ -338,6 +375,9 @@ run_control(const struct cs_cmd *cmd, enum cs_command command, int argc, char **
 		case OPTION_WAIT:
 			request.wait = true;
 			break;
+		case OPTION_RELEASE:
+			request.release = true;
+			break;
 		case OPTION_ONLY:
 			request.only = true;
 			break;
@@ -409,11 +449,11 @@ const struct cs_cmd cs_cmd_trace_description = {
 const struct cs_cmd cs_cmd_pause_description = {
 	.name = "pause",
 	.summary = "stop tracing until resume",
-	.synopsis = "[--pid PID [--only] | --all] [options]",
+	.synopsis = "[--pid PID [--only] | --all] [--release] [options]",
 	.description = "Asks traced processes to open no window until `collscope resume`. What they know of "
 		       "captured "
 		       "graphs is kept.",
-	.options = control_options,
+	.options = pause_options,
 	.examples = pause_examples,
 	.statuses = statuses,
 	.run = cmd_pause,
@@ -424,7 +464,7 @@ const struct cs_cmd cs_cmd_resume_description = {
 	.summary = "go on after pause",
 	.synopsis = "[--pid PID [--only] | --all] [options]",
 	.description = "Asks paused processes to go on by their mode.",
-	.options = control_options,
+	.options = resume_options,
 	.examples = resume_examples,
 	.statuses = statuses,
 	.run = cmd_resume,

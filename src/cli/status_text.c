@@ -314,6 +314,10 @@ print_long_one(FILE *stream, const struct cs_target *target)
 		process->command_line[0] ? process->command_line : process->comm);
 	fprintf(stream, "  %-16s %s\n", "state", cs_status_state(target));
 	print_field(stream, "reason", process->reason);
+	print_field(stream, "subscription",
+		target->alive && status->subscribed
+			? "held: torch.profiler up to torch 2.11 sees nothing of the GPU if it starts now"
+			: "");
 	format_rank(process, rank, sizeof(rank));
 	print_field(stream, "rank", rank);
 	fprintf(stream, "  %-16s %s, depth %s\n", "mode", cs_mode_name((unsigned int)status->mode),

@@ -7,8 +7,8 @@
  * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
  * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
  * numbers. group: a number; NCCL communicator that the process is a rank of. trace_max_s: what the writer
- * says it allows. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends,
- * answering requests and printing each
+ * says it allows. subscribed: 0 or 1. reason: text. answer: errno for requests; -1 never answers. hold: stay
+ * until stdin ends, answering requests and printing each
  * ("request COMMAND FROM UNTIL ARGUMENT"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
@@ -34,7 +34,7 @@
 
 struct options {
 	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
-		answer, hold, group, trace_max_s;
+		answer, hold, group, trace_max_s, subscribed;
 	const char *reason;
 };
 
@@ -49,7 +49,8 @@ parse(struct options *options, const char *word)
 		{"age_ms", &options->age_ms}, {"state", &options->state}, {"lost", &options->lost},
 		{"dropped", &options->dropped}, {"bad_timestamp", &options->bad_timestamp},
 		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold},
-		{"group", &options->group}, {"trace_max_s", &options->trace_max_s}};
+		{"group", &options->group}, {"trace_max_s", &options->trace_max_s},
+		{"subscribed", &options->subscribed}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -91,6 +92,7 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	cs_segment_writer_text(writer, CS_TEXT_NCCL, "2.28.9");
 	cs_segment_writer_environment(writer, "NCCL_ALGO", "Ring");
 	status->mode = CS_MODE_FULL;
+	status->subscribed = options->subscribed != 0;
 	status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
 	status->state = (uint64_t)options->state;
 	status->depth = CS_DEPTH_DEEP;

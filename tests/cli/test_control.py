@@ -106,6 +106,15 @@ class Control(cli.Test):
         good.close()
         self.assertEqual([request[0] for request in good.requests], [PAUSE])
 
+    def test_pause_tells_of_the_subscription(self):
+        writer = self.write(hold=1, subscribed=1)
+        self.assertIn(f"Process {writer.pid} still holds CUPTI's subscription", self.run_command("pause").stderr)
+        self.run_command("pause", "--release")
+        writer.close()
+        self.assertEqual([(r[0], r[3]) for r in writer.requests], [(PAUSE, 0), (PAUSE, 1)])
+        free = self.write(hold=1, subscribed=0)
+        self.assertNotIn("subscription", self.run_command("pause", "--pid", free.pid).stderr)
+
     def test_budget(self):
         writer = self.write(hold=1)
         self.run_command("trace", "--seconds", "1", "--budget", "0.025")

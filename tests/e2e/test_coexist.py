@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 from node import COMMAND, FAKES, INJECTOR, clean_environment, scenario_path, wait_for
@@ -188,6 +189,54 @@ class Requests(Beside):
         said = self.collscope("trace", "--seconds", "1", status=2).stderr
         self.assertIn("refuses: it is yielded: Another tool", said)
         self.end(process)
+
+
+class Pause(Beside):
+    def test_in_the_middle_of_a_window(self):
+        """The window ends at once, and nothing is traced after it."""
+        process = self.start(steps=2000, CS_TEST_HASTE=1)
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "60")
+        wait_for(lambda: self.status()["depth"] == "deep", "the trace has begun")
+        said = self.collscope("pause").stderr
+        self.assertIn("still holds CUPTI's subscription", said)
+        paused = wait_for(lambda: self.status()["depth"] == "off" and self.status(), "no depth")
+        self.assertEqual((paused["state"], paused["subscribed"]), ("paused", True))
+        time.sleep(1)  # what was under way has come
+        seen = self.status()["kernels_seen"]
+        time.sleep(2)
+        later = self.status()
+        self.assertEqual((later["depth"], later["kernels_seen"], later["windows"]["deep"]), ("off", seen, later["windows"]["deep"]))
+        self.collscope("pause", "--release")
+        self.assertFalse(self.status()["subscribed"])
+        process.kill()
+
+    def test_when_another_tool_came_within_it(self):
+        """The buffers are away: its kinds stay on, ours do not come back."""
+        process = self.start("--profile", "700:1900", steps=2000, CS_TEST_HASTE=1)
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "60")
+        wait_for(lambda: self.status()["last_record_end_ns"], "records")
+        seen = -1
+        while seen != self.status()["kernels_seen"]:  # none comes any more
+            seen = self.status()["kernels_seen"]
+            time.sleep(0.7)
+        self.collscope("pause")
+        state = wait_for(lambda: self.status()["state"] in ("yielded", "paused") and self.status(), "paused")
+        self.assertEqual((state["depth"], state["kernels_seen"]), ("off", seen))
+        output, _ = self.end(process)
+        # Of 1200 steps; what was in our open buffer is lost to both.
+        self.assertGreater(int(re.search(r"profiler: (\d+) kernels", output)[1]), 1100 * KERNELS_PER_STEP)
+        self.assertEqual(self.status()["kernels_seen"], seen)
+
+
+class BackOff(Beside):
+    def test_longer_each_time(self):
+        process = self.start("--profile", "100:350", "--profile", "1200:1800", steps=1900, COLLSCOPE_MODE="sample",
+                             COLLSCOPE_PERIOD_MS="300", COLLSCOPE_WINDOW_MS="50", COLLSCOPE_BUDGET="1", COLLSCOPE_STEP_BACK_S="3",
+                             CS_TEST_HASTE=3)
+        _, errors = self.end(process)
+        self.assertRegex(errors, "(?s)looking again in 1 s.*looking again in 2 s")
 
 
 if __name__ == "__main__":

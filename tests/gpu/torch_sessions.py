@@ -52,10 +52,8 @@ def wait_for(good, seconds):
 
 result = {"injected": command is not None}
 if command:
-    # While it learns labels it holds the subscription, and says so except inside a window: three looks in a row.
-    looks = []
-    result["state_before"] = wait_for(lambda p: looks.append(p["state"]) or "learning" not in looks[-3:] and len(looks) > 2, 60)["state"]
-    result["states"] = looks
+    # While it learns labels it holds the subscription.
+    result["subscribed_before"] = wait_for(lambda p: not p["subscribed"], 60)["subscribed"]
 sessions = []
 for _ in range(10):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:

@@ -54,13 +54,28 @@ test_haste(void **state)
 {
 	(void)state;
 	cs_coexist_hurry(10);
-	assert_int_equal(cs_coexist_step_back_ns(), CS_COEXIST_STEP_BACK_NS / 10);
+	assert_int_equal(cs_coexist_step_back_ns(60, 0), 6 * S);
+	assert_true(cs_coexist_forgives(360 * S));
 	assert_false(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 29 * S / 10, BASE, BASE));
 	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 3 * S, BASE, BASE));
 	assert_false(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 11 * S, BASE, 0));
 	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 12 * S, BASE, 0));
 	cs_coexist_hurry(0);
-	assert_int_equal(cs_coexist_step_back_ns(), CS_COEXIST_STEP_BACK_NS);
+	assert_int_equal(cs_coexist_step_back_ns(60, 0), 60 * S);
+	assert_false(cs_coexist_forgives(3599 * S));
+}
+
+/* A minute, two, five, ten, and never more. */
+static void
+test_back_off(void **state)
+{
+	(void)state;
+	assert_int_equal(cs_coexist_step_back_ns(60, 0), 60 * S);
+	assert_int_equal(cs_coexist_step_back_ns(60, 1), 120 * S);
+	assert_int_equal(cs_coexist_step_back_ns(60, 2), 300 * S);
+	assert_int_equal(cs_coexist_step_back_ns(60, 3), 600 * S);
+	assert_int_equal(cs_coexist_step_back_ns(60, 1000000), 600 * S);
+	assert_int_equal(cs_coexist_step_back_ns(86400, 3), 864000 * S);
 }
 
 static void
@@ -111,6 +126,7 @@ main(void)
 		cmocka_unit_test(test_unsubscribe),
 		cmocka_unit_test(test_hold),
 		cmocka_unit_test(test_haste),
+		cmocka_unit_test(test_back_off),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_silence_adds_up),
 	};

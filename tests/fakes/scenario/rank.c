@@ -14,7 +14,8 @@
  *     --leave            exits without destroying graphs, streams and context, as servers do
  *     --load LIB         opens a library before cuInit, as torch has libcupti with it
  *     --subscribe        holds a CUPTI subscription (of --load) before cuInit: another tool in the process
- *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps
+ *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps; may be
+ * given several times
  *     --init-only        ends after cuInit: a process that never makes a context
  *     --fork             forks a child, which exits with 3, when the graphs are captured, and another at the
  * end
@@ -37,6 +38,8 @@
 /* Without a barrier: from the captured graphs to step 0. */
 #define START_NS 50000000U
 
+#define PROFILES_MAX 8U
+
 static struct {
 	uint32_t rank;
 	uint64_t steps;
@@ -48,13 +51,15 @@ static struct {
 	bool subscribe;
 	bool init_only;
 	bool fork;
-	uint64_t profile_from;
-	uint64_t profile_to;
+	struct {
+		uint64_t from, to;
+	} profiles[PROFILES_MAX];
+	unsigned int profile_count;
 	const char *load;
 	double settle_seconds;
 	double linger_seconds;
 	const char *scenario;
-} options = {.steps = UINT64_MAX, .profile_from = UINT64_MAX, .profile_to = UINT64_MAX};
+} options = {.steps = UINT64_MAX};
 
 static uint64_t
 now_ns(void)
@@ -79,6 +84,15 @@ usage(void)
 {
 	fprintf(stderr, "usage: scenario_rank --rank N [options] SCENARIO; the options are in rank.c\n");
 	exit(2);
+}
+
+static bool
+parse_profile(const char *text)
+{
+	unsigned int i = options.profile_count++;
+
+	return i < PROFILES_MAX &&
+	       sscanf(text, "%" SCNu64 ":%" SCNu64, &options.profiles[i].from, &options.profiles[i].to) == 2;
 }
 
 static void
@@ -130,12 +144,10 @@ parse_options(int argc, char **argv)
 			options.init_only = true;
 		else if (option == 'f')
 			options.fork = true;
-		else if (option != 'p' || sscanf(optarg, "%" SCNu64 ":%" SCNu64, &options.profile_from,
-						  &options.profile_to) != 2)
+		else if (option != 'p' || !parse_profile(optarg))
 			usage();
 	}
-	if (optind + 1 != argc ||
-		((options.subscribe || options.profile_from != UINT64_MAX) && !options.load))
+	if (optind + 1 != argc || ((options.subscribe || options.profile_count != 0) && !options.load))
 		usage();
 	options.scenario = argv[optind];
 }
@@ -166,12 +178,14 @@ profile(uint64_t step)
 {
 	uint64_t kernels, others;
 
-	if (step == options.profile_from)
-		scenario_profiler_start();
-	if (step != options.profile_to)
-		return;
-	kernels = scenario_profiler_stop(&others);
-	printf("profiler: %" PRIu64 " kernels\n", kernels);
+	for (unsigned int i = 0; i < options.profile_count; i++) {
+		if (step == options.profiles[i].from)
+			scenario_profiler_start();
+		if (step != options.profiles[i].to)
+			continue;
+		kernels = scenario_profiler_stop(&others);
+		printf("profiler: %" PRIu64 " kernels\n", kernels);
+	}
 }
 
 static uint64_t
@@ -319,7 +333,7 @@ load_library(void)
 		fprintf(stderr, "scenario_rank: %s\n", dlerror());
 		exit(2);
 	}
-	if (options.subscribe || options.profile_from != UINT64_MAX)
+	if (options.subscribe || options.profile_count != 0)
 		scenario_profiler_open(library);
 	if (options.subscribe && !scenario_profiler_subscribe())
 		exit(1);
