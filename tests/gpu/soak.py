@@ -3,7 +3,7 @@
 """A long run in full mode, with copies and sets among the graph's nodes: memory of host and GPU stays flat, no invalid times beyond the
 edges of windows, nothing lost, the program's output what it must be.
 
-    tests/gpu/soak.py build/dev [--kernels 100000000] [--device 0]
+    tests/gpu/soak.py build/dev [--kernels 100000000 | --seconds N] [--device 0]
 
 Prints a line every ten seconds, then the verdict; exits 1 when a check failed.
 """
@@ -42,6 +42,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--kernels", type=int, default=100_000_000)
+    parser.add_argument("--seconds", type=float, help="for so long, whatever number of kernels that makes")
     parser.add_argument("--device", type=int, default=0)
     args = parser.parse_args()
     tools = gpu.Tools(args.build)
@@ -49,12 +50,12 @@ def main():
     loop = ["--kind", "tiny", "--layers", "122", "--copies", "--device", str(args.device)]
     plain, _ = gpu.workload(tools, gpu.environment(tools, None, ""), *loop, "--steps", 2000)
     check("alone: output right", plain["output_right"])
-    steps = args.kernels // plain["kernels_per_step"] + 1
+    length = ["--seconds", str(args.seconds)] if args.seconds else ["--steps", str(args.kernels // plain["kernels_per_step"] + 1)]
     samples = []
     with tempfile.TemporaryDirectory() as directory:
         env = gpu.environment(tools, "full", directory)
         with open(os.path.join(directory, "truth.out"), "w+", encoding="utf-8") as out:
-            process = subprocess.Popen([str(tools.workload), *loop, "--steps", str(steps)], env=env, stdout=out, stderr=subprocess.PIPE,
+            process = subprocess.Popen([str(tools.workload), *loop, *length], env=env, stdout=out, stderr=subprocess.PIPE,
                                        text=True)
             while process.poll() is None:
                 time.sleep(10)
@@ -77,6 +78,7 @@ def main():
         if values:
             check(f"{what} memory flat", max(values) - min(values) <= 8 * MIB, f"{min(values) / MIB:.0f} to {max(values) / MIB:.0f} MiB")
     step = 100 * (truth.get("step_ms_mean", 0) / plain["step_ms_mean"] - 1)
+    print(f"     {truth.get('kernels_total', 0) / 1e6:.1f} million kernels in {truth.get('wall_s', 0):.0f} s")
     print(f"     step {plain['step_ms_mean']:.3f} ms alone, {truth.get('step_ms_mean', 0):.3f} ms in full mode ({step:+.1f} %), "
           f"CPU of the library {state.get('cpu_ns', 0) / 1e9:.1f} s of {truth.get('wall_s', 0):.0f} s")
     print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
