@@ -7,6 +7,9 @@
  *
  * - kernel: traces every kernel as well and throws the records away: an empty consumer.
  *
+ * - kernel-starve: the same with 2 MiB of buffers, and NULL when they are all with CUPTI; says every second
+ * on standard error how many it was asked for, refused, got back, and how many records were in them.
+ *
  * - graph-trace-late: switches GRAPH_TRACE on after a second, when the program's graphs have been made.
  *
  * For benchmarks only: it allocates in callbacks and has none of the safety of the real library.
@@ -42,6 +45,41 @@ buffer_requested(uint8_t **buffer, size_t *size, size_t *records)
 	*records = 0;
 }
 
+#define STARVE_BUFFERS 4
+static _Atomic int held;
+static _Atomic unsigned long asked, refused, returned, records_seen;
+static CUptiResult (*next_record)(uint8_t *, size_t, CUpti_Activity **);
+
+static void
+buffer_requested_or_not(uint8_t **buffer, size_t *size, size_t *records)
+{
+	asked++;
+	*buffer = NULL;
+	*size = 0;
+	*records = 0;
+	if (held < STARVE_BUFFERS) {
+		held++;
+		buffer_requested(buffer, size, records);
+	} else {
+		refused++;
+	}
+}
+
+static void
+buffer_counted(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	CUpti_Activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)size;
+	while (next_record(buffer, valid, &record) == CUPTI_SUCCESS)
+		records_seen++;
+	returned++;
+	held--;
+	free(buffer);
+}
+
 static void
 buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
@@ -59,6 +97,20 @@ flush_forever(void *argument)
 	for (;;) {
 		usleep(100000);
 		flush_all(0);
+	}
+	return NULL;
+}
+
+static void *
+flush_and_say(void *argument)
+{
+	(void)argument;
+	for (unsigned int turn = 1;; turn++) {
+		usleep(100000);
+		flush_all(0);
+		if (turn % 10 == 0)
+			fprintf(stderr, "asked %lu refused %lu returned %lu records %lu\n", asked, refused,
+				returned, records_seen);
 	}
 	return NULL;
 }
@@ -104,6 +156,12 @@ InitializeInjection(void)
 		enable(CUPTI_ACTIVITY_KIND_MEMCPY);
 		enable(CUPTI_ACTIVITY_KIND_MEMSET);
 		pthread_create(&thread, NULL, flush_forever, NULL);
+	} else if (strcmp(what, "kernel-starve") == 0) {
+		next_record = (CUptiResult(*)(uint8_t *, size_t, CUpti_Activity **))dlsym(
+			library, "cuptiActivityGetNextRecord");
+		register_callbacks(buffer_requested_or_not, buffer_counted);
+		enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+		pthread_create(&thread, NULL, flush_and_say, NULL);
 	} else if (strcmp(what, "graph-trace-late") == 0) {
 		register_callbacks(buffer_requested, buffer_completed);
 		pthread_create(&thread, NULL, trace_graphs_late, NULL);
