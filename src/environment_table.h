@@ -14,7 +14,7 @@
 CS_CHOICE("COLLSCOPE_MODE", mode, "off|demand|sample|full", "sample",
 	"When to trace: never, when asked, in planned windows, or always.")
 CS_RATIO("COLLSCOPE_BUDGET", budget, 0.0001, 1, "0.01",
-	"Share of step time that tracing may cost in sample mode.")
+	"Share of step time that tracing may cost in sample mode, in any minute.")
 CS_TEXT("COLLSCOPE_DIR", directory, "absolute path", "",
 	"Run directory for segments; unset: /run/collscope, else /dev/shm/collscope-<uid>.")
 CS_CHOICE("COLLSCOPE_EXPORTER", exporter, "off|auto", "auto",
@@ -29,9 +29,9 @@ CS_CHOICE("COLLSCOPE_LOG", log_level, "error|warn|info|debug", "warn",
 CS_INTEGER("COLLSCOPE_RING_MIB", ring_mib, 1, 16, ", power of two", true, "8",
 	"Size of a segment's record ring, MiB.")
 CS_INTEGER("COLLSCOPE_PERIOD_MS", period_ms, 100, 600000, "", false, "10000",
-	"Time from one sample window to the next, ms.")
+	"Least time from one sample window to the next, ms; up to 64 times that when it costs too much.")
 CS_INTEGER("COLLSCOPE_WINDOW_MS", window_ms, 1, 60000, "", false, "100",
-	"Length of the deep part of a sample window, ms.")
+	"Least length of a sample window, ms; up to 64 times that, at most 10 s, where steps are long.")
 CS_INTEGER("COLLSCOPE_STEP_BACK_S", step_back_s, 1, 86400, "", false, "60",
 	"How long to leave CUPTI to another tool that has taken it over, s; longer when it comes again.")
 CS_INTEGER("COLLSCOPE_TRACE_MAX_S", trace_max_s, 0, 86400, "", false, "600",
