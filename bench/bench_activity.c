@@ -99,6 +99,7 @@ main(void)
 		return 1;
 	}
 	cs_activity_init(&activity, writer, cs_labels_resolve);
+	cs_pace_begin(&activity.pace, 1); /* as in a window */
 	cs_activity_set_gpu(&activity, 0, cs_segment_writer_gpu(writer, &gpu));
 	for (unsigned int i = 0; i < BUFFERS; i++)
 		bytes = fill(buffers + (size_t)i * BUFFER_BYTES, now_ns);
