@@ -5,9 +5,9 @@
  * the GPU or waits for each step; the ratio of the two medians is what tracing costs there, which is what the
  * governor needs.
  *
- * Eager work has no such launch. There it is the time of CS_STEPS_EAGER_COLLECTIVES launches of collectives,
- * as graph CS_STEPS_EAGER: their medians leave the pauses between steps out, in which tracing costs nothing,
- * so that ratio is too high rather than too low.
+ * Eager work has no such launch. There a step begins, as graph CS_STEPS_EAGER, with the first collective that
+ * is launched after a pause of CS_STEPS_EAGER_PAUSE_NS without any. Where launches never pause (a CPU that is
+ * always ahead) eager steps are not measured.
  *
  * The obvious instrument, CUPTI's GRAPH_TRACE in windows around the deep ones, is out of the question: when
  * it is switched on after a graph was instantiated, the next launch of that graph is a segmentation fault in
@@ -29,9 +29,9 @@
 #define CS_STEPS_GRAPHS    16U
 #define CS_STEPS_INTERVALS 32U /* newest ones of each graph and state */
 /* Longer than the longest step: an interval like that spans idle time. */
-#define CS_STEPS_INTERVAL_MAX_NS   5000000000ULL
-#define CS_STEPS_EAGER             1U
-#define CS_STEPS_EAGER_COLLECTIVES 16U
+#define CS_STEPS_INTERVAL_MAX_NS 5000000000ULL
+#define CS_STEPS_EAGER           1U
+#define CS_STEPS_EAGER_PAUSE_NS  1000000ULL
 
 struct cs_steps {
 	struct cs_steps_place {

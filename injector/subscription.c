@@ -60,17 +60,19 @@ note_graph_launch(CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 static void
 note_eager(const CUpti_CallbackData *data)
 {
-	static _Atomic uint64_t noted;
-	uint64_t before, now;
+	static _Atomic uint64_t seen, last_ns;
+	uint64_t count, now_ns, before_ns;
 
 	if (data->callbackSite != CUPTI_API_EXIT)
 		return;
-	now = cs_labels_eager_collectives();
-	before = atomic_load_explicit(&noted, memory_order_relaxed);
-	if (now - before >= CS_STEPS_EAGER_COLLECTIVES && now > before &&
-		atomic_compare_exchange_strong_explicit(
-			&noted, &before, now, memory_order_relaxed, memory_order_relaxed))
-		note(CS_STEPS_EAGER, 0);
+	count = cs_labels_eager_collectives();
+	if (count == atomic_load_explicit(&seen, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&seen, count, memory_order_relaxed);
+	now_ns = cs_clock_monotonic_ns();
+	before_ns = atomic_exchange_explicit(&last_ns, now_ns, memory_order_relaxed);
+	if (before_ns < now_ns && now_ns - before_ns >= CS_STEPS_EAGER_PAUSE_NS)
+		note(CS_STEPS_EAGER, data->correlationId);
 }
 
 size_t

@@ -42,6 +42,17 @@ class Budget(Sampled):
         self.assertGreaterEqual(status["period_ns"], 1 * S)
 
 
+class EagerCost(Sampled):
+    """Where no graph is launched, the first collective after a pause begins a step: its cost is measured too."""
+    SCENARIO = "dear-eager"
+    ENVIRONMENT = {"COLLSCOPE_PERIOD_MS": "500", "COLLSCOPE_BUDGET": "0.05"}
+
+    def test_it_is_measured(self):
+        status, = self.status
+        self.assertGreater(status["step_ratio_ppm"], 1_050_000)
+        self.assertLessEqual(self.node.truth["ranks"][0]["lost_ns"], 3 * S)
+
+
 class QuickStart(Sampled):
     """With the default period of 10 s: numbers of several windows in the first 15 s of traffic."""
     SCENARIO = "long"
@@ -93,7 +104,7 @@ class Burst(Sampled):
 
 
 def setUpModule():
-    for test in (Budget, QuickStart, Eager, Burst):
+    for test in (Budget, EagerCost, QuickStart, Eager, Burst):
         test.begin()
 
 
