@@ -62,11 +62,17 @@ get_graph_exec_id(CUgraphExec handle, uint32_t *id)
 	return get_graph_id((CUgraph)handle, id);
 }
 
+/* Driver calls that callbacks were asked for; the others are not shown. */
+#define CBIDS_MAX 1024U
+static _Atomic bool listened[CBIDS_MAX];
+
 static CUptiResult
 enable_callback(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain,
 	CUpti_CallbackId cbid)
 {
-	(void)enable, (void)subscriber, (void)domain, (void)cbid;
+	(void)subscriber;
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CBIDS_MAX)
+		atomic_store(&listened[cbid], enable != 0);
 	return CUPTI_SUCCESS;
 }
 
@@ -199,7 +205,8 @@ enter(struct call *call, CUpti_CallbackId cbid, const void *params, const char *
 	call->data.contextUid = CONTEXT_ID;
 	call->data.correlationId = atomic_fetch_add(&next_correlation, 1);
 	call->data.functionReturnValue = &call->result;
-	cs_labels_on_driver_api(cbid, &call->data);
+	if (atomic_load(&listened[cbid]))
+		cs_labels_on_driver_api(cbid, &call->data);
 }
 
 static uint32_t
@@ -207,7 +214,8 @@ leave(struct call *call, bool failed)
 {
 	call->result = failed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 	call->data.callbackSite = CUPTI_API_EXIT;
-	cs_labels_on_driver_api(call->cbid, &call->data);
+	if (atomic_load(&listened[call->cbid]))
+		cs_labels_on_driver_api(call->cbid, &call->data);
 	return call->data.correlationId;
 }
 
