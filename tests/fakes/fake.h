@@ -88,8 +88,8 @@ struct cs_fake_work {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared_bytes;
-	/* KERNEL in a graph: one block that the node owns, pointers to the parameters first, then the buffer.
-	 * NULL for an eager launch. */
+	/* KERNEL in a graph: one block of the node and its clones, pointers to the parameters first, then the
+	 * buffer. NULL for an eager launch. */
 	void **parameters;
 	uint64_t bytes; /* COPY, SET */
 	CUmemorytype source;

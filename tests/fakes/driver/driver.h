@@ -111,6 +111,8 @@ uint64_t fake_work_duration_ns(const struct cs_fake_work *work);
 /* The node's block of cs_fake_work.parameters; NULL when there is no memory. */
 void **fake_parameters_copy(
 	const struct cs_fake_function *function, void *const *parameters, void *const *extra);
+void **fake_parameters_share(void **parameters); /* the same block for one more node */
+void fake_parameters_free(void **parameters);
 
 /* graph.c */
 struct cs_fake_graph *fake_graph_new(struct cs_fake_context *context);

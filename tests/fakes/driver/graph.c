@@ -29,7 +29,7 @@ fake_graph_free(struct cs_fake_graph *graph)
 		return;
 	for (i = 0; i < graph->node_count; i++) {
 		fake_graph_free(graph->nodes[i]->child);
-		free(graph->nodes[i]->work.parameters);
+		fake_parameters_free(graph->nodes[i]->work.parameters);
 		free(graph->nodes[i]->dependencies);
 		free(graph->nodes[i]);
 	}
@@ -72,7 +72,7 @@ fake_graph_add(struct cs_fake_graph *graph, const struct cs_fake_work *work,
 	return node;
 
 fail:
-	free(work->parameters);
+	fake_parameters_free(work->parameters);
 	return NULL;
 }
 
@@ -109,11 +109,8 @@ fake_graph_clone(struct cs_fake_graph *original)
 		&(struct cs_fake_event){.context = graph->context, .graph = graph});
 	for (i = 0; i < original->node_count; i++) {
 		work = original->nodes[i]->work;
-		if (work.type == CS_FAKE_KERNEL) {
-			work.parameters = fake_parameters_copy(work.function, work.parameters, NULL);
-			if (!work.parameters)
-				goto fail;
-		}
+		if (work.type == CS_FAKE_KERNEL)
+			work.parameters = fake_parameters_share(work.parameters);
 		node = fake_graph_add(
 			graph, &work, original->nodes[i]->dependencies, original->nodes[i]->dependency_count);
 		if (!node)
@@ -301,7 +298,7 @@ fake_node_set_kernel(struct cs_fake_node *node, const CUDA_KERNEL_NODE_PARAMS *n
 	result = kernel_work(node_params, &work);
 	if (result != CUDA_SUCCESS)
 		return result;
-	free(node->work.parameters);
+	fake_parameters_free(node->work.parameters);
 	node->work = work;
 	return CUDA_SUCCESS;
 }

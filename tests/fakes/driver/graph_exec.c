@@ -305,12 +305,9 @@ take_over(struct cs_fake_exec *exec, struct cs_fake_graph *target, struct cs_fak
 			continue;
 		}
 		work = source->nodes[i]->work;
-		if (work.type == CS_FAKE_KERNEL) {
-			work.parameters = fake_parameters_copy(work.function, work.parameters, NULL);
-			if (!work.parameters)
-				return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		free(target->nodes[i]->work.parameters);
+		if (work.type == CS_FAKE_KERNEL)
+			work.parameters = fake_parameters_share(work.parameters);
+		fake_parameters_free(target->nodes[i]->work.parameters);
 		target->nodes[i]->work = work;
 		tell_update(exec, target->nodes[i], source->nodes[i]);
 	}

@@ -2,6 +2,7 @@
 /* Kernel launches, copies and memsets outside graphs, or into a capture. */
 #include "driver.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,20 +52,30 @@ copy_from_buffer(void *to, const char *buffer, size_t bytes, uint32_t offset, ui
 		memcpy(to, buffer + offset, bytes - offset < size ? bytes - offset : size);
 }
 
+/* Before the pointers of a block: how many nodes have it. A clone has that of its original, since nobody
+ * writes into one: setting a node's parameters gives it a block of its own. */
+struct shared {
+	_Atomic uint32_t nodes;
+	_Alignas(16) void *pointers[];
+};
+
 void **
 fake_parameters_copy(const struct cs_fake_function *function, void *const *parameters, void *const *extra)
 {
 	size_t pointers_bytes = (function->parameter_count + 1) * sizeof(void *);
 	size_t buffer_bytes;
 	const char *buffer = extra_buffer(extra, &buffer_bytes);
+	struct shared *shared;
 	void **block;
 	char *bytes;
 	uint32_t i;
 
 	pointers_bytes = (pointers_bytes + 15) / 16 * 16;
-	block = calloc(1, pointers_bytes + function->parameter_bytes);
-	if (!block)
+	shared = calloc(1, sizeof(*shared) + pointers_bytes + function->parameter_bytes);
+	if (!shared)
 		return NULL;
+	atomic_init(&shared->nodes, 1);
+	block = shared->pointers;
 	bytes = (char *)block + pointers_bytes;
 	for (i = 0; i < function->parameter_count; i++) {
 		block[i] = bytes + function->offsets[i];
@@ -75,6 +86,26 @@ fake_parameters_copy(const struct cs_fake_function *function, void *const *param
 			memcpy(block[i], parameters[i], function->sizes[i]);
 	}
 	return block;
+}
+
+static struct shared *
+shared_of(void **parameters)
+{
+	return (struct shared *)((char *)parameters - offsetof(struct shared, pointers));
+}
+
+void **
+fake_parameters_share(void **parameters)
+{
+	atomic_fetch_add(&shared_of(parameters)->nodes, 1);
+	return parameters;
+}
+
+void
+fake_parameters_free(void **parameters)
+{
+	if (parameters && atomic_fetch_sub(&shared_of(parameters)->nodes, 1) == 1)
+		free(shared_of(parameters));
 }
 
 static CUresult

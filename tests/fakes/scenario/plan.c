@@ -90,6 +90,7 @@ keep(struct scenario_launch *launch, const struct scenario_planned *planned, con
 	*own = *planned;
 	own->op = beside ? (uint32_t)item->beside : item->op;
 	own->beside = beside;
+	launch->two_streams |= beside;
 	own->group = beside ? 0 : item->group;
 	if (launch->count == 0 || own->span.start_ns < launch->start_ns)
 		launch->start_ns = own->span.start_ns;
@@ -108,6 +109,7 @@ plan_launch(struct scenario_plan *plan, uint64_t ordinal, struct scenario_launch
 	uint32_t i, r;
 
 	launch->count = 0;
+	launch->two_streams = false;
 	launch->half = scenario_half(sequence, plan->step);
 	for (i = 0; i < sequence->count; i++) {
 		item = &sequence->items[i];

@@ -216,7 +216,8 @@ struct scenario_planned {
 
 struct scenario_launch {
 	uint32_t sequence;
-	bool half; /* with messages of half the size */
+	bool half;        /* with messages of half the size */
+	bool two_streams; /* something in it runs beside something */
 	uint32_t count;
 	struct scenario_planned
 		*planned;  /* in the order of launch: what runs beside an item, then the item */

@@ -242,7 +242,8 @@ scenario_truth_add(
 			continue;
 		class = &classes[2 * planned->op + launch->half];
 		add_collective(truth, planned, class);
-		add_overlap(truth, launch, i, &from[planned->beside], class);
+		if (launch->two_streams)
+			add_overlap(truth, launch, i, &from[planned->beside], class);
 		if (events)
 			write_event(truth, launch, planned, step, ordinal, events);
 		ordinal++;
