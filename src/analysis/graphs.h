@@ -30,7 +30,8 @@ struct cs_graph {
 	uint8_t told_phase;
 	uint8_t told_rule;
 	bool told_otherwise;   /* they did not always agree: it serves several phases */
-	bool piece;            /* of a piecewise step */
+	bool piece;            /* of a step of several launches */
+	bool alone;            /* markers told that it is a whole pass, whatever follows it */
 	struct cs_split split; /* of its last whole launch; at 0: one step */
 	uint64_t used_ns;
 	/* For telling where a rank stands. May be NULL. */

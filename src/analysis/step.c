@@ -142,9 +142,14 @@ finish_step(struct cs_lane *lane, struct cs_unit *unit)
 static void
 note_piece(struct cs_lane *lane, const struct cs_unit *unit)
 {
-	if (unit->kind == CS_UNIT_LAUNCH && unit->step.launches == 1 && unit->step.graph_id &&
-		is_piece(lane, unit))
-		cs_graphs_get(lane->graphs, unit->step.graph_id, unit->step.end_ns)->piece = true;
+	struct cs_graph *graph;
+
+	if (unit->kind != CS_UNIT_LAUNCH || unit->step.launches != 1 || !unit->step.graph_id ||
+		!is_piece(lane, unit))
+		return;
+	graph = cs_graphs_get(lane->graphs, unit->step.graph_id, unit->step.end_ns);
+	graph->piece = true;
+	graph->alone = false;
 }
 
 /* Takes the run apart into steps: the whole run when `whole`, else each launch with the eager collectives
@@ -195,12 +200,52 @@ is_marked_out(const struct cs_lane *lane)
 	       (last->phase_after == CS_PHASE_UNKNOWN || last->phase_after == first->phase_before);
 }
 
+/* Markers on both sides that do not make one step of the run: each of its launches is a pass. */
+static void
+note_alone(struct cs_lane *lane)
+{
+	if (!lane->run_sealed || lane->run.first->phase_before == CS_PHASE_UNKNOWN)
+		return;
+	for (const struct cs_unit *unit = lane->run.first; unit; unit = unit->next) {
+		if (unit->kind == CS_UNIT_LAUNCH && unit->step.graph_id)
+			cs_graphs_get(lane->graphs, unit->step.graph_id, unit->step.end_ns)->alone = true;
+	}
+}
+
+/*
+ * Nothing marks the end of a drafter's last pass where the next kernels that matter are the target's (vLLM
+ * V1). Two or three pieces behind a marker that begins a drafter's pass are one, unless one of their graphs
+ * has been a pass of its own.
+ */
+static bool
+is_last_of_drafter(const struct cs_lane *lane)
+{
+	uint8_t phase = lane->run.first->phase_before;
+
+	if (lane->run_sealed || lane->run_launches < 2 ||
+		(phase != CS_PHASE_DRAFT && phase != CS_PHASE_DRAFT_EXTEND))
+		return false;
+	for (const struct cs_unit *unit = lane->run.first; unit; unit = unit->next) {
+		const struct cs_graph *graph = cs_graphs_find(lane->graphs, unit->step.graph_id);
+
+		if (unit->kind == CS_UNIT_LIGHT || (graph && graph->alone))
+			return false;
+	}
+	return true;
+}
+
 static void
 close_run(struct cs_lane *lane)
 {
-	if (lane->run.first)
-		end_run(lane,
-			lane->run_ranged || lane->run_launches >= CS_PIECEWISE_MIN || is_marked_out(lane));
+	bool whole;
+
+	if (!lane->run.first)
+		return;
+	whole = lane->run_ranged || lane->run_launches >= CS_PIECEWISE_MIN || is_marked_out(lane) ||
+		is_last_of_drafter(lane);
+	if (!whole)
+		note_alone(lane);
+	end_run(lane, whole);
 }
 
 /* Of several markers after a step the first that ends a phase speaks of it; of several before a step the

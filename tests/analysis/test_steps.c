@@ -229,10 +229,68 @@ test_decode_and_prefill(void **state)
 	scene_close(&scene);
 }
 
-/* vLLM V1: the target in one graph, its logits' gather eager behind it, rejection, then draft passes of two
- * pieces each with eager attention between. */
+/* vLLM V1's drafter: passes of two pieces each with eager attention between, the first one over the target's
+ * tokens, marker kernels before each and none after the last. */
+static uint64_t
+put_v1_drafter(struct scene *scene, const struct labels *labels, unsigned int passes, uint64_t at_ns)
+{
+	for (unsigned int pass = 0; pass < passes; pass++) {
+		uint32_t graph = pass ? 33 : 31;
+		uint32_t label = pass ? labels->draft : labels->verify;
+
+		if (pass)
+			scene_marker(scene, 0, "eagle_step_slot_mapping_metadata_kernel", at_ns - 10 * US);
+		at_ns = scene_graph(scene, 0, graph, label, 1, at_ns, 10 * US, 12 * US);
+		scene_busy(scene, 0, CS_BUSY_COMPUTE, 0, 7, at_ns + 5 * US, at_ns + 25 * US);
+		at_ns = scene_graph(scene, 0, graph + 1, label, 2, at_ns + 30 * US, 10 * US, 12 * US) +
+			20 * US;
+	}
+	return at_ns;
+}
+
+/* vLLM V1: the target in one graph, its logits' gather eager behind it, rejection, then the drafter. The next
+ * target follows at once (asynchronous scheduling) or after a pause. */
 static void
 test_vllm_v1(void **state)
+{
+	(void)state;
+	for (unsigned int variant = 0; variant < 6; variant++) {
+		unsigned int passes = variant / 2 + 1;
+		struct scene scene;
+		struct labels labels;
+		uint64_t at_ns = 0;
+
+		open_scene(&scene, &labels);
+		for (unsigned int i = 0; i < ROUNDS; i++) {
+			at_ns = scene_graph(
+				&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns, 30 * US, 15 * US);
+			at_ns = scene_eager(&scene, 0, labels.gather, 1, at_ns + 5 * US, 8 * US, 20 * US);
+			scene_marker(&scene, 0, "rejection_greedy_sample_kernel", at_ns + 2 * US);
+			scene_marker(&scene, 0, "eagle_prepare_inputs_padded_kernel", at_ns + 8 * US);
+			at_ns = put_v1_drafter(&scene, &labels, passes, at_ns + 20 * US);
+			at_ns += variant % 2 ? 300 * US : 0;
+		}
+		scene_play(&scene);
+		assert_int_equal(scene.step_count, (passes + 1) * ROUNDS);
+		for (size_t i = 0; i < scene.step_count; i += passes + 1) {
+			expect_step(&scene, i, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET + 1);
+			assert_int_equal(
+				scene.steps[i].launch_end_ns - scene.steps[i].start_ns, TARGET * 45 * US);
+			assert_int_equal(scene.steps[i].end_ns - scene.steps[i].launch_end_ns, 33 * US);
+			for (size_t k = 1; k <= passes; k++) {
+				expect_step(&scene, i + k, k == 1 ? CS_PHASE_DRAFT_EXTEND : CS_PHASE_DRAFT,
+					CS_PHASE_RULE_MARKER, 3);
+				assert_int_equal(scene.steps[i + k].launches, 2);
+			}
+		}
+		scene_close(&scene);
+	}
+}
+
+/* Two small graphs behind one marker that are two passes: SGLang's draft-extend and a draft of a single pass,
+ * with nothing between them but the marker that ends the draft. */
+static void
+test_two_small_passes(void **state)
 {
 	struct scene scene;
 	struct labels labels;
@@ -241,34 +299,23 @@ test_vllm_v1(void **state)
 	(void)state;
 	open_scene(&scene, &labels);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		at_ns = scene_graph(&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns, 30 * US, 15 * US);
-		at_ns = scene_eager(&scene, 0, labels.gather, 1, at_ns + 5 * US, 8 * US, 20 * US);
-		scene_marker(&scene, 0, "rejection_greedy_sample_kernel", at_ns + 2 * US);
-		scene_marker(&scene, 0, "eagle_prepare_inputs_padded_kernel", at_ns + 8 * US);
-		at_ns += 20 * US;
-		for (unsigned int pass = 0; pass < 3; pass++) {
-			at_ns = scene_graph(&scene, 0, 31, labels.draft, 1, at_ns, 10 * US, 12 * US);
-			scene_busy(&scene, 0, CS_BUSY_COMPUTE, 0, 7, at_ns + 5 * US, at_ns + 25 * US);
-			at_ns = scene_graph(
-				&scene, 0, 32, labels.draft, 2, at_ns + 30 * US, 10 * US, 12 * US);
-			if (pass < 2)
-				scene_marker(
-					&scene, 0, "eagle_step_slot_mapping_metadata_kernel", at_ns + 5 * US);
-			at_ns += 20 * US;
-		}
-		scene_marker(&scene, 0, "_prepare_pos_seq_lens_kernel", at_ns);
-		at_ns += 300 * US;
+		at_ns = scene_graph(&scene, 0, DRAFT_ID, labels.draft, 3, at_ns, 10 * US, 12 * US);
+		scene_marker(&scene, 0, "build_tree_efficient", at_ns + 5 * US);
+		at_ns = scene_graph(
+			&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns + 20 * US, 30 * US, 15 * US);
+		scene_marker(&scene, 0, "verify_tree_greedy_kernel_triton", at_ns + 5 * US);
+		at_ns = scene_graph(
+				&scene, 0, EXTEND_ID, labels.verify, 3, at_ns + 20 * US, 10 * US, 15 * US) +
+			30 * US;
 	}
+	/* The marker behind the last draft is missing: two passes all the same. */
+	scene_graph(&scene, 0, DRAFT_ID, labels.draft, 3, at_ns, 10 * US, 12 * US);
 	scene_play(&scene);
-	assert_int_equal(scene.step_count, 4 * ROUNDS);
-	for (size_t i = 0; i < scene.step_count; i += 4) {
-		expect_step(&scene, i, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET + 1);
-		assert_int_equal(scene.steps[i].launch_end_ns - scene.steps[i].start_ns, TARGET * 45 * US);
-		assert_int_equal(scene.steps[i].end_ns - scene.steps[i].launch_end_ns, 33 * US);
-		for (size_t k = 1; k < 4; k++) {
-			expect_step(&scene, i + k, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 3);
-			assert_int_equal(scene.steps[i + k].launches, 2);
-		}
+	assert_int_equal(scene.step_count, 3 * ROUNDS + 1);
+	for (size_t i = 0; i + 1 < scene.step_count; i += 3) {
+		expect_step(&scene, i, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 3);
+		expect_step(&scene, i + 1, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET);
+		expect_step(&scene, i + 2, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 3);
 	}
 	scene_close(&scene);
 }
@@ -313,6 +360,164 @@ test_vllm_v2(void **state)
 		if (i >= 12)
 			expect_step(&scene, i + 1, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_SIGNATURE, 3);
 		expect_step(&scene, i + 2, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 6);
+	}
+	scene_close(&scene);
+}
+
+/* vLLM V2 without the fused graph: each draft pass is a launch of the same graph, with a marker after each.
+ */
+static void
+test_vllm_v2_graph_per_pass(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		scene_marker(&scene, 0, "_prepare_pos_seq_lens_kernel", at_ns);
+		at_ns = scene_graph(
+			&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns + 10 * US, 30 * US, 15 * US);
+		scene_marker(&scene, 0, "_rejection_kernel", at_ns + 5 * US);
+		scene_marker(&scene, 0, "_prepare_prefill_inputs_kernel", at_ns + 9 * US);
+		at_ns = scene_graph(
+			&scene, 0, EXTEND_ID, labels.verify, 3, at_ns + 15 * US, 10 * US, 15 * US);
+		scene_marker(&scene, 0, "_prepare_decode_inputs_kernel", at_ns + 2 * US);
+		for (unsigned int pass = 0; pass < 3; pass++) {
+			at_ns = scene_graph(
+				&scene, 0, DRAFT_ID, labels.draft, 3, at_ns + 10 * US, 10 * US, 12 * US);
+			scene_marker(&scene, 0, "_update_draft_inputs_kernel", at_ns + 2 * US);
+		}
+		at_ns += 50 * US;
+	}
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 5 * ROUNDS);
+	for (size_t i = 0; i < scene.step_count; i += 5) {
+		expect_step(&scene, i, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET);
+		if (i >= 10)
+			expect_step(&scene, i + 1, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_SIGNATURE, 3);
+		for (size_t k = 2; k < 5; k++) {
+			expect_step(&scene, i + k, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 3);
+			assert_int_equal(scene.steps[i + k].launches, 1);
+		}
+	}
+	scene_close(&scene);
+}
+
+/* One collective of a graph. */
+static uint64_t
+put_item(struct scene *scene, uint32_t graph, uint32_t label, uint64_t at_ns)
+{
+	scene_put(scene, 0,
+		(struct cs_record){.type = CS_RECORD_COLLECTIVE,
+			.flags = CS_RECORD_IN_GRAPH,
+			.ref = label,
+			.start_ns = at_ns + 30 * US,
+			.end_ns = at_ns + 45 * US,
+			.correlation_id = scene->ranks[0].correlation_id,
+			.graph_id = graph,
+			.stream_id = 7});
+	return at_ns + 45 * US;
+}
+
+/* SGLang gathers the logits inside the verify graph, and inside each pass of the draft graph: a gather does
+ * not cut a graph of one pass in two, nor one whose passes are alike. */
+static void
+test_sglang_gathers(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		scene.ranks[0].correlation_id++;
+		for (unsigned int k = 0; k < 12; k++)
+			at_ns = put_item(&scene, DRAFT_ID, k % 4 == 3 ? labels.gather : labels.draft, at_ns);
+		scene_marker(&scene, 0, "build_tree_efficient", at_ns + 5 * US);
+		at_ns += 20 * US;
+		scene.ranks[0].correlation_id++;
+		for (unsigned int k = 0; k <= TARGET; k++)
+			at_ns = put_item(
+				&scene, TARGET_ID, k == TARGET ? labels.gather : labels.verify, at_ns);
+		scene_marker(&scene, 0, "verify_tree_greedy_kernel_triton", at_ns + 5 * US);
+		at_ns += 20 * US;
+		scene.ranks[0].correlation_id++;
+		for (unsigned int k = 0; k < 4; k++)
+			at_ns = put_item(&scene, EXTEND_ID, k == 3 ? labels.gather : labels.verify, at_ns);
+		at_ns += 30 * US;
+	}
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 3 * ROUNDS);
+	for (size_t i = 0; i < scene.step_count; i += 3) {
+		expect_step(&scene, i, CS_PHASE_DRAFT, CS_PHASE_RULE_MARKER, 12);
+		expect_step(&scene, i + 1, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET + 1);
+		expect_step(&scene, i + 2, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 4);
+	}
+	scene_close(&scene);
+}
+
+/* SGLang's prefill: the target's pass and the drafter's, both eager, the scheduler's turn between them. Among
+ * decodes, which taught what a target is. */
+static void
+test_sglang_prefill(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		at_ns = scene_graph(&scene, 0, DRAFT_ID, labels.draft, 9, at_ns, 10 * US, 12 * US);
+		scene_marker(&scene, 0, "build_tree_efficient", at_ns + 5 * US);
+		at_ns = scene_graph(
+			&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns + 20 * US, 30 * US, 15 * US);
+		scene_marker(&scene, 0, "verify_tree_greedy_kernel_triton", at_ns + 5 * US);
+		at_ns = scene_graph(
+				&scene, 0, EXTEND_ID, labels.verify, 3, at_ns + 20 * US, 10 * US, 15 * US) +
+			30 * US;
+	}
+	/* Far enough from the draft-extend that no marker before it speaks of it. */
+	at_ns = scene_eager(&scene, 0, labels.prefill, TARGET, at_ns + 30 * MS, 300 * US, 100 * US);
+	at_ns = scene_eager(&scene, 0, labels.prefill, 3, at_ns + 800 * US, 300 * US, 100 * US);
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 3 * ROUNDS + 2);
+	expect_step(&scene, 3 * ROUNDS, CS_PHASE_PREFILL, CS_PHASE_RULE_SIGNATURE, TARGET);
+	/* A few eager collectives with large messages: nothing tells the drafter's prefill from others. */
+	expect_step(&scene, 3 * ROUNDS + 1, CS_PHASE_UNKNOWN, CS_PHASE_RULE_NONE, 3);
+	scene_close(&scene);
+}
+
+/* A prefill that runs in pieces, beside decodes in one graph: known by its larger messages. */
+static void
+test_prefill_in_pieces(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		at_ns = scene_graph(&scene, 0, TARGET_ID, labels.draft, TARGET, at_ns, 30 * US, 15 * US) +
+			300 * US;
+	for (unsigned int i = 0; i < 3; i++) {
+		for (unsigned int piece = 0; piece < 41; piece++) {
+			at_ns = scene_graph(&scene, 0, 100 + piece, labels.prefill, piece ? 2 : 1, at_ns,
+				300 * US, 100 * US);
+			scene_busy(&scene, 0, CS_BUSY_COMPUTE, 0, 7, at_ns + 5 * US, at_ns + 25 * US);
+			at_ns += 30 * US;
+		}
+		at_ns += 300 * US;
+	}
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, ROUNDS + 3);
+	for (size_t i = 0; i < 3; i++) {
+		expect_step(&scene, ROUNDS + i, CS_PHASE_PREFILL, CS_PHASE_RULE_SIGNATURE, TARGET);
+		assert_int_equal(scene.steps[ROUNDS + i].launches, 41);
 	}
 	scene_close(&scene);
 }
@@ -492,7 +697,12 @@ main(void)
 		cmocka_unit_test(test_drafts_end),
 		cmocka_unit_test(test_decode_and_prefill),
 		cmocka_unit_test(test_vllm_v1),
+		cmocka_unit_test(test_two_small_passes),
 		cmocka_unit_test(test_vllm_v2),
+		cmocka_unit_test(test_vllm_v2_graph_per_pass),
+		cmocka_unit_test(test_sglang_gathers),
+		cmocka_unit_test(test_sglang_prefill),
+		cmocka_unit_test(test_prefill_in_pieces),
 		cmocka_unit_test(test_trtllm),
 		cmocka_unit_test(test_piecewise),
 		cmocka_unit_test(test_light),

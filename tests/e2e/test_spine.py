@@ -317,8 +317,18 @@ class TwoServers(NodeTest):
         self.assertEqual(sum(arrivals[(str(gpu),)] for gpu in range(4, 8)), arrivals[("6",)])
 
 
-class VllmV1(Counted, NodeTest):
-    """Piecewise graphs and eager kernels: many launches make one step."""
+class Vllm(Counted):
+    """What the steps are, all of them: phase, collectives, launches."""
+
+    def passes(self):
+        return collections.Counter((line["phase"], line["collectives"], line["launches"]) for line in self.node.dump("step"))
+
+    def iterations(self):
+        return sum(rank["steps"] for rank in self.node.truth["ranks"])
+
+
+class VllmV1(Vllm, NodeTest):
+    """A target with its logits' gather behind it; the drafter's two passes of two piecewise graphs each."""
 
     @classmethod
     def prepare(cls):
@@ -326,13 +336,25 @@ class VllmV1(Counted, NodeTest):
         cls.node.start_exporter()
         cls.metrics = cls.scrape_when_counted()
 
+    def test_three_passes_an_iteration(self):
+        count = self.iterations()
+        self.assertEqual(self.passes(), {("verify", 82, 1): count, ("draft_extend", 3, 2): count, ("draft", 3, 2): count})
 
-class VllmV2(Counted, NodeTest):
+
+class VllmV2(Vllm, NodeTest):
     @classmethod
     def prepare(cls):
         cls.node.play("vllm-v2", flags=("--linger", "1"))
         cls.node.start_exporter()
         cls.metrics = cls.scrape_when_counted()
+
+    def test_three_passes_an_iteration(self):
+        """The draft's prefill has no marker of its own: unknown until the graphs' signature is known."""
+        count = self.iterations()
+        found = self.passes()
+        unknown = found.pop(("unknown", 3, 1), 0)
+        self.assertLessEqual(unknown, 8)
+        self.assertEqual(found, {("verify", 81, 1): count, ("draft_extend", 3, 1): count - unknown, ("draft", 6, 1): count})
 
 
 class Still(LongTest):

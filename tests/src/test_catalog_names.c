@@ -278,7 +278,8 @@ test_markers_name_their_phases(void **state)
 		{"_Z20build_tree_efficientPlS_S_PbS_S_S_S_iiii", CS_PHASE_DRAFT, CS_PHASE_VERIFY},
 		{"verify_tree_greedy_kernel_triton", CS_PHASE_VERIFY, CS_PHASE_DRAFT_EXTEND},
 		{"rejection_greedy_sample_kernel", CS_PHASE_VERIFY, CS_PHASE_UNKNOWN},
-		{"eagle_prepare_inputs_padded_kernel", CS_PHASE_UNKNOWN, CS_PHASE_DRAFT},
+		{"eagle_prepare_inputs_padded_kernel", CS_PHASE_UNKNOWN, CS_PHASE_DRAFT_EXTEND},
+		{"eagle_step_slot_mapping_metadata_kernel", CS_PHASE_UNKNOWN, CS_PHASE_DRAFT},
 		{"_gumbel_sample_kernel", CS_PHASE_UNKNOWN, CS_PHASE_UNKNOWN},
 	};
 
