@@ -36,6 +36,7 @@ struct cs_ingest {
 	uint64_t records;
 	uint64_t busy_ns;
 	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t stall_ns;   /* options */
 	struct cs_record batch[CS_INGEST_BATCH];
 };
 
@@ -109,6 +110,7 @@ cs_ingest_new(const struct cs_ingest_options *options, struct cs_ingest **ingest
 		goto fail;
 	}
 	made->started_ns = cs_clock_realtime_ns();
+	made->stall_ns = options->stall_ns;
 	cs_series_table_init(&made->table, options->max_series);
 	processes_options.directory = made->directory;
 	cs_processes_init(&made->processes, &processes_options, made->analysis, &made->table);
@@ -165,25 +167,35 @@ struct stall_look {
 	uint64_t now_ns;
 };
 
-/* Once per stall: a later one has another last sign of life. */
+/* Once per stall: a later one has stood since another time. */
 static void
 log_stall(void *context, const struct cs_stall *stall)
 {
 	const struct stall_look *look = context;
 	struct cs_traced *traced = find(look->ingest, stall->source);
-	char bytes[24] = "unknown";
+	char bytes[24] = "unknown", collective[16] = "unknown", step[24] = "unknown", ended[16] = "none";
 
 	if (!traced || traced->stage != CS_TRACED_LIVE || traced->stall_logged_ns == stall->since_ns)
 		return;
 	traced->stall_logged_ns = stall->since_ns;
 	if (stall->label_id != 0 && stall->label->bytes != CS_BYTES_UNKNOWN)
 		snprintf(bytes, sizeof(bytes), "%" PRIu64, stall->label->bytes);
-	cs_log_warn("A rank stands still pid=%" PRIu32 " rank=%" PRId32 " seconds=%" PRIu64 " step=%" PRIu64
-		    " collective=%" PRIu32 " op=%s impl=%s bytes=%s others_wait_for_it=%s",
+	if (stall->label_id != 0)
+		snprintf(collective, sizeof(collective), "%" PRIu32, stall->ordinal);
+	if (stall->step != 0)
+		snprintf(step, sizeof(step), "%" PRIu64, stall->step);
+	if (stall->ended_rank != CS_RANK_UNKNOWN)
+		snprintf(ended, sizeof(ended), "%" PRId32, stall->ended_rank);
+	cs_log_warn("A rank stands still pid=%" PRIu32 " rank=%" PRId32 " seconds=%" PRIu64
+		    " step=%s collective=%s op=%s impl=%s bytes=%s graph=%" PRIu32 " node=%" PRIu64
+		    " last_collective=%" PRIu32 " last_op=%s last_impl=%s last_node=%" PRIu64
+		    " others_wait_for_it=%s ended_rank=%s",
 		traced->dictionary->process.pid, stall->rank,
-		(uint64_t)((look->now_ns - stall->since_ns) / CS_NS_PER_S), stall->step, stall->ordinal,
-		cs_op_name(stall->label->op), cs_impl_name(stall->label->impl), bytes,
-		stall->behind ? "yes" : "no");
+		(uint64_t)((look->now_ns - stall->since_ns) / CS_NS_PER_S), step, collective,
+		cs_op_name(stall->label->op), cs_impl_name(stall->label->impl), bytes, stall->graph_id,
+		stall->graph_node_id, stall->last_ordinal, cs_op_name(stall->last_label->op),
+		cs_impl_name(stall->last_label->impl), stall->last_node_id, stall->behind ? "yes" : "no",
+		ended);
 }
 
 static void
@@ -191,7 +203,11 @@ look_for_stalls(struct cs_ingest *ingest)
 {
 	struct stall_look look = {.ingest = ingest, .now_ns = cs_clock_realtime_ns()};
 
-	cs_analysis_list_stalls(ingest->analysis, look.now_ns, 0, log_stall, &look);
+	for (size_t i = 0; i < ingest->processes.count; i++) {
+		if (ingest->processes.items[i]->stage == CS_TRACED_DEAD)
+			cs_analysis_end_source(ingest->analysis, ingest->processes.items[i]->source);
+	}
+	cs_analysis_list_stalls(ingest->analysis, look.now_ns, ingest->stall_ns, log_stall, &look);
 }
 
 /* Once a second. */
@@ -408,7 +424,7 @@ collect_stalls(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
 {
 	struct stalls stalls = {ingest, snapshot, cs_clock_realtime_ns()};
 
-	cs_analysis_list_stalls(ingest->analysis, stalls.now_ns, 0, take_stall, &stalls);
+	cs_analysis_list_stalls(ingest->analysis, stalls.now_ns, ingest->stall_ns, take_stall, &stalls);
 }
 
 void

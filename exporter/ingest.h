@@ -26,6 +26,7 @@ struct cs_ingest; /* opaque */
 struct cs_ingest_options {
 	const char *directory; /* exists */
 	const char *steps;     /* rule file; NULL none */
+	uint64_t stall_ns;     /* a rank that stands still for so long is said; 0: CS_STALL_NS */
 	uint64_t linger_ns;
 	uint64_t retention_ns;
 	uint64_t max_series;

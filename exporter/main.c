@@ -150,6 +150,7 @@ open_ingest(struct exporter *exporter, struct cs_error *error)
 	struct cs_ingest_options ingest_options = {
 		.directory = exporter->directory,
 		.steps = *options->steps ? options->steps : NULL,
+		.stall_ns = options->stall_ns,
 		.linger_ns = options->linger_ns,
 		.retention_ns = options->retention_ns,
 		.max_series = options->max_series,

@@ -15,6 +15,7 @@ enum option_type {
 	OPTION_TEXT,     /* char[CS_OPTION_TEXT_BYTES] */
 	OPTION_COUNT,    /* uint64_t */
 	OPTION_DURATION, /* uint64_t ns */
+	OPTION_SECONDS,  /* uint64_t ns above 0; a number alone is seconds, as in the variable */
 	OPTION_LEVEL,
 	OPTION_FORMAT,
 	OPTION_ACTION
@@ -58,6 +59,8 @@ static const struct option_row rows[] = {
 		"Most time series of traced processes; what is beyond goes to series with the value other."},
 	{"collscope.steps", OPTION_TEXT, AT(steps), "FILE", "", "COLLSCOPE_STEPS",
 		"Rules that name steps and phases."},
+	{"collscope.stall", OPTION_SECONDS, AT(stall_ns), "DURATION", "10s", "COLLSCOPE_STALL_S",
+		"How long a rank stands still before it is said."},
 	{"collscope.created", OPTION_SWITCH, AT(created), NULL, "", NULL,
 		"Write _created samples in OpenMetrics (Prometheus before 3 stores each as a series)."},
 	{"version", OPTION_ACTION, CS_OPTIONS_VERSION, NULL, "", NULL, "Print the version and exit."},
@@ -145,6 +148,18 @@ _Static_assert(sizeof(enum cs_log_level) == sizeof(int) && sizeof(enum cs_log_fo
 	"set_name stores an int");
 
 static int
+set_seconds(uint64_t *field, const char *name, const char *value, struct cs_error *error)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%s%s", value, strspn(value, "0123456789") == strlen(value) ? "s" : "");
+	if (strlen(value) + 1 < sizeof(text) && cs_duration_parse(text, field) == 0 && *field > 0)
+		return 0;
+	return cs_error_set(
+		error, -EINVAL, "--%s needs a duration above 0 such as 30s or 2m, not \"%s\"", name, value);
+}
+
+static int
 set_value(struct cs_options *options, const struct option_row *row, const char *value, struct cs_error *error)
 {
 	char *field = (char *)options + row->offset;
@@ -162,6 +177,8 @@ set_value(struct cs_options *options, const struct option_row *row, const char *
 				"--%s needs a duration such as 90s, 5m or 1h30m, not \"%s\"", row->name,
 				value);
 		return 0;
+	case OPTION_SECONDS:
+		return set_seconds((uint64_t *)(void *)field, row->name, value, error);
 	case OPTION_LEVEL:
 		return set_name(cs_log_level_parse(value), field, row->name, value,
 			"error, warn, info, debug", error);

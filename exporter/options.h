@@ -34,6 +34,7 @@ struct cs_options {
 	uint64_t retention_ns;
 	uint64_t max_series;
 	char steps[CS_OPTION_TEXT_BYTES]; /* "" none */
+	uint64_t stall_ns;
 	bool created;
 };
 

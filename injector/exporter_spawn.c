@@ -156,21 +156,25 @@ start(const struct cs_settings *settings, const char *directory, const char *pat
 {
 	/* The worker's stack is small. */
 	static char directory_option[CS_PATH_BYTES + 32], listen_option[192],
-		steps_option[CS_PATH_BYTES + 32];
+		steps_option[CS_PATH_BYTES + 32], stall_option[40];
 	char *environment[] = {NULL};
-	char *arguments[6];
+	char *arguments[7];
 	struct launch launch = {.path = path, .arguments = arguments, .environment = environment};
 	size_t count = 0;
 
 	snprintf(directory_option, sizeof(directory_option), "--collscope.dir=%s", directory);
 	snprintf(listen_option, sizeof(listen_option), "--web.listen-address=%s", settings->listen);
 	snprintf(steps_option, sizeof(steps_option), "--collscope.steps=%s", settings->steps);
+	snprintf(
+		stall_option, sizeof(stall_option), "--collscope.stall=%us", (unsigned int)settings->stall_s);
 	arguments[count++] = (char[]){EXECUTABLE};
 	arguments[count++] = (char[]){"--collscope.auto"};
 	arguments[count++] = directory_option;
 	arguments[count++] = listen_option;
 	if (settings->steps[0])
 		arguments[count++] = steps_option;
+	if (settings->stall_s)
+		arguments[count++] = stall_option;
 	arguments[count] = NULL;
 	return start_detached(&launch);
 }

@@ -20,6 +20,10 @@ struct nvml_pci {
 	char bus_id[32];
 };
 
+struct nvml_utilization {
+	unsigned int gpu, memory;
+};
+
 struct cs_nvml {
 	int (*init)(void);
 	int (*shutdown)(void);
@@ -34,6 +38,8 @@ struct cs_nvml {
 	int (*p2p)(nvml_device a, nvml_device b, int what, int *status);
 	int (*link_state)(nvml_device device, unsigned int link, unsigned int *active);
 	int (*link_remote)(nvml_device device, unsigned int link, struct nvml_pci *pci);
+	int (*utilization)(nvml_device device, struct nvml_utilization *utilization);
+	int (*processes)(nvml_device device, unsigned int *count, void *infos);
 };
 
 static struct cs_nvml functions; /* the worker's */
@@ -59,6 +65,8 @@ static const struct {
 	SYMBOL("nvmlDeviceGetP2PStatus", p2p, 1),
 	SYMBOL("nvmlDeviceGetNvLinkState", link_state, 1),
 	SYMBOL("nvmlDeviceGetNvLinkRemotePciInfo_v2", link_remote, 1),
+	SYMBOL("nvmlDeviceGetUtilizationRates", utilization, 1),
+	SYMBOL("nvmlDeviceGetComputeRunningProcesses_v3", processes, 1),
 #undef SYMBOL
 };
 
@@ -92,6 +100,23 @@ cs_nvml_driver_version(struct cs_nvml *nvml, char *text, size_t text_bytes)
 	text[0] = '\0';
 	if (nvml && nvml->driver_version(text, (unsigned int)text_bytes) != NVML_SUCCESS)
 		text[0] = '\0';
+}
+
+int
+cs_nvml_busy_percent(struct cs_nvml *nvml, const char *pci_bus_id, unsigned int *percent)
+{
+	struct nvml_utilization utilization;
+	unsigned int processes = 0;
+	nvml_device device;
+
+	if (!nvml || !nvml->utilization || nvml->by_pci(pci_bus_id, &device) != NVML_SUCCESS ||
+		nvml->utilization(device, &utilization) != NVML_SUCCESS)
+		return -ENODATA;
+	/* Asked with no room for the list: only how many. */
+	if (nvml->processes && nvml->processes(device, &processes, NULL) != NVML_SUCCESS && processes > 1)
+		return -ENODATA;
+	*percent = utilization.gpu;
+	return 0;
 }
 
 /* -- links ----------------------------------------------------------------------------------------------- */

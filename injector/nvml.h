@@ -23,4 +23,8 @@ void cs_nvml_driver_version(struct cs_nvml *nvml, char *text, size_t text_bytes)
  * with nvml_index -1. */
 int cs_nvml_fill(struct cs_nvml *nvml, const char *pci_bus_id, struct cs_gpu *gpu);
 
+/* Share of the time in which some kernel ran, percent, over NVML's last sample (a sixth of a second to one).
+ * 0; -ENODATA when it does not tell (MIG), there is no NVML, or several processes use the GPU. */
+int cs_nvml_busy_percent(struct cs_nvml *nvml, const char *pci_bus_id, unsigned int *percent);
+
 #endif

@@ -100,6 +100,7 @@ turn(struct cs_worker *w)
 			&w->exporter_watch, &w->instance->settings, w->instance->directory, w->monotonic_ns);
 		cs_worker_unsubscribe_when_quiet(w);
 		cs_worker_watch_timestamps(w);
+		cs_worker_watch_still(w);
 		cs_worker_update_memory(w);
 	}
 	cs_worker_update_status(w);

@@ -8,6 +8,7 @@
  *   worker_delivery.c  flushes
  *   worker_coexist.c   whose CUPTI is it
  *   worker_status.c    what stands in the segment
+ *   worker_still.c     no kernel ends: does the GPU work or rest
  */
 #ifndef CS_WORKER_PRIVATE_H
 #define CS_WORKER_PRIVATE_H
@@ -15,6 +16,7 @@
 #include "delivery.h"
 #include "exporter_spawn.h"
 #include "governor.h"
+#include "nvml.h"
 #include "schedule.h"
 #include "windows.h"
 #include "worker.h"
@@ -22,6 +24,13 @@
 /* After a window its last records are still on their way: so long we go on flushing, and wait with a verdict
  * on who owns CUPTI. Longer than the longest step. */
 #define CS_WORKER_DRAIN_NS (3 * CS_NS_PER_S)
+
+/* While tracing is on and no kernel ends; all 0 otherwise. */
+struct cs_worker_still {
+	uint64_t kernels, since_ns; /* received so far, and none since */
+	uint64_t ask_ns;            /* monotonic */
+	struct cs_nvml *nvml;
+};
 
 struct cs_worker {
 	struct cs_instance *instance;
@@ -75,6 +84,7 @@ struct cs_worker {
 	uint64_t holding_ns, launched_ns; /* monotonic */
 	uint64_t launches;
 
+	struct cs_worker_still still;
 	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_kernels, watched_bad;
@@ -130,5 +140,8 @@ void cs_worker_update_status(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_update_memory(struct cs_worker *w);
 void cs_worker_answer_requests(struct cs_worker *w);
+
+/* worker_still.c; once a second. */
+void cs_worker_watch_still(struct cs_worker *w);
 
 #endif

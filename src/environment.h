@@ -43,6 +43,7 @@ struct cs_settings {
 				  as marks; "" = none */
 	char cupti_path[CS_PATH_BYTES];  /* COLLSCOPE_CUPTI_PATH: libcupti to load; "" = search */
 	char steps[CS_PATH_BYTES];       /* COLLSCOPE_STEPS: rule file (exporter, CLI); "" = none */
+	uint32_t stall_s;                /* COLLSCOPE_STALL_S: 1 ... 86400 (exporter, CLI); default 10 */
 	char nccl_plugin[CS_PATH_BYTES]; /* COLLSCOPE_NCCL_PLUGIN: profiler plugin to forward to; "" = none */
 	char nvtx_tool[CS_PATH_BYTES];   /* COLLSCOPE_NVTX_TOOL: NVTX tool to forward to; "" = none */
 };

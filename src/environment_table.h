@@ -59,3 +59,5 @@ CS_TEXT("COLLSCOPE_CUPTI_PATH", cupti_path, "path", "",
 	"libcupti to load; unset: the one of the process, then of the toolkit.")
 CS_TEXT("COLLSCOPE_STEPS", steps, "path", "",
 	"File with rules that name steps and phases; for exporter and command.")
+CS_INTEGER("COLLSCOPE_STALL_S", stall_s, 1, 86400, "", false, "10",
+	"How long a rank stands still before it is said, s; for exporter and command.")

@@ -15,6 +15,7 @@ static const char *const type_names[] = {
 	[CS_RECORD_LOSS] = "loss",
 	[CS_RECORD_MARKER] = "marker",
 	[CS_RECORD_HOST_LAUNCH] = "host_launch",
+	[CS_RECORD_STILL] = "still",
 };
 _Static_assert(COUNT_OF(type_names) == CS_RECORD_TYPE_COUNT, "every record type has a name");
 

@@ -36,8 +36,14 @@ enum cs_record_type {
 	/* A graph or eager collective launch call on the host. start/end = the API call. ref = label id (0:
 	   graph). */
 	CS_RECORD_HOST_LAUNCH = 8,
+	/* Tracing is on, and no kernel of the process has ended on its GPUs from start to end. value = share
+	   of the time, percent, in which some kernel ran on this one shortly before the end (NVML), or
+	   CS_STILL_UNKNOWN: 0 on an idle server, 100 beside a kernel that never ends. */
+	CS_RECORD_STILL = 9,
 	CS_RECORD_TYPE_COUNT
 };
+
+#define CS_STILL_UNKNOWN UINT64_MAX
 
 /* Tracing depth, see docs/architecture.md: no records, one per graph launch, one per kernel. */
 enum cs_depth { CS_DEPTH_OFF = 0, CS_DEPTH_LIGHT = 1, CS_DEPTH_DEEP = 2, CS_DEPTH_COUNT };

@@ -385,6 +385,11 @@ take(struct cs_source *source, const struct cs_record *record)
 	case CS_RECORD_HOST_LAUNCH:
 		cs_host_note(source->host, record);
 		break;
+	case CS_RECORD_STILL:
+		if (!find_lane(source, record->gpu))
+			return -ENOMEM;
+		cs_stillness_note(&source->lanes[record->gpu]->stillness, record, source->newest_ns);
+		break;
 	default:
 		analysis->counts.dropped++;
 		return 0;
@@ -479,12 +484,34 @@ has_member_of(const struct cs_group *group, const struct cs_source *source)
 }
 
 void
+cs_analysis_end_source(struct cs_analysis *analysis, uint32_t id)
+{
+	struct cs_source *source = find_source(analysis, id);
+
+	if (source)
+		source->ended = true;
+}
+
+/* Its peers may wait for it after it is forgotten. */
+static void
+remember_ended(struct cs_analysis *analysis, const struct cs_source *source)
+{
+	for (struct cs_group *group = analysis->groups; source->ended && group; group = group->next) {
+		for (uint32_t i = 0; i < group->member_count; i++) {
+			if (group->members[i]->lane->source == source)
+				group->gone = (uint32_t)group->members[i]->rank + 1;
+		}
+	}
+}
+
+void
 cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id)
 {
 	struct cs_source *source = find_source(analysis, id);
 
 	if (!source)
 		return;
+	remember_ended(analysis, source);
 	release(source, UINT64_MAX);
 	for (struct cs_group *group = analysis->groups; group; group = group->next)
 		cs_group_resolve(group, has_member_of(group, source));

@@ -105,7 +105,7 @@ struct cs_analysis_sink {
 	void (*step)(void *context, const struct cs_step *step);
 	/* Once per collective, after its step; also for those in no step. */
 	void (*collective)(void *context, const struct cs_collective *collective);
-	/* WINDOW, LOSS, MARK, HOST_LAUNCH records as they are, at once. */
+	/* WINDOW, LOSS, MARK, HOST_LAUNCH, STILL records as they are, at once. */
 	void (*other)(void *context, uint32_t source, const struct cs_record *record);
 };
 
@@ -178,38 +178,45 @@ void cs_analysis_read_counts(const struct cs_analysis *analysis, struct cs_analy
 /* 0; -ENODATA when the GPU has not been matched with another yet. */
 int cs_analysis_read_clock(
 	const struct cs_analysis *analysis, uint32_t id, uint32_t gpu, struct cs_clock_estimate *estimate);
+/* The process has ended: nothing more will be read of it than is read already. Peers that wait for it are
+ * told (cs_stall.ended_rank). May be called again. */
+void cs_analysis_end_source(struct cs_analysis *analysis, uint32_t id);
+
 #define CS_STALL_NS 10000000000ULL
 
 /* A rank with work under way of which nothing has ended for longer than a threshold. */
 struct cs_stall {
 	uint32_t source, gpu;
 	int32_t rank;
-	uint64_t since_ns; /* its last sign of life: a record's end, or the launch call */
+	/* Since when, at the latest: its last record's end, the launch call, or, when it stopped while
+	 * nothing was traced, the first look that found it so. */
+	uint64_t since_ns;
 	/* What it waits for: the collective of that number in the launch, from 0. label_id 0: not known (the
-	 * graph was not seen whole before, or the pending launch has no label); label is then the all-unknown
-	 * one. */
+	 * graph was not seen whole before, the pending launch has no label, or it stopped between windows);
+	 * label is then the all-unknown one. */
 	uint32_t graph_id, correlation_id, ordinal, label_id;
 	uint64_t graph_node_id; /* of that collective; 0 not known */
 	const struct cs_label *label;
-	/* The collective that it ended last, and its position in its launch (outside graphs: in its stretch).
-	 */
+	/* The collective that it ended last, as far as was traced, and its position in its launch (outside
+	 * graphs: in its stretch). */
 	uint32_t last_label_id, last_ordinal;
 	uint64_t last_node_id; /* 0 outside graphs */
 	const struct cs_label *last_label;
 	uint64_t last_end_ns;
-	/* The step that it stands in: the number that the step has, or would have had if it were handed out.
-	 */
+	/* The step that it stands in: the number that the step has, or would have if it were handed out. 0:
+	 * it stopped between windows. */
 	uint64_t step;
 	bool behind; /* another rank of its group has got further: this one is waited for, the others wait */
+	int32_t ended_rank; /* a rank of its group whose process has ended; CS_RANK_UNKNOWN: none */
 };
 
 /*
- * Calls `take` for each stalled GPU; returns how many. threshold_ns 0: CS_STALL_NS. A GPU is stalled when a
- * graph launch stopped in the middle, or the work of a HOST_LAUNCH has not begun, for that long; tracing was
- * on when it stopped and has looked again since (an open window, or a later one that has ended). An idle
- * server has nothing under way, one that loads weights has no collective yet: neither is stalled. Between
- * windows nothing is seen, so in sample mode a stall shows at the end of the first window after the
- * threshold. Call after cs_analysis_advance. Pointers are valid during `take`.
+ * Calls `take` for each stalled GPU; returns how many. threshold_ns 0: CS_STALL_NS. A GPU is stalled when,
+ * for that long, a graph launch has stopped in the middle or the work of a HOST_LAUNCH has not begun, tracing
+ * was on when it stopped and has looked again since (an open window, or a later one that has ended); or when
+ * STILL records say that it works and no kernel ends, wherever that began. A GPU that rests is not stalled:
+ * that is an idle server. One that loads weights has no collective yet. Call after cs_analysis_advance.
+ * Pointers are valid during `take`.
  */
 size_t cs_analysis_list_stalls(struct cs_analysis *analysis, uint64_t now_ns, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context);

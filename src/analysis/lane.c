@@ -363,6 +363,7 @@ cs_lane_restart(struct cs_lane *lane)
 	lane->last_end_ns = lane->last_node_id = 0;
 	lane->last_label_id = lane->last_ordinal = 0;
 	memset(lane->recent, 0, sizeof(lane->recent));
+	lane->stillness = (struct cs_stillness){0};
 }
 
 static bool

@@ -174,6 +174,13 @@ struct cs_replay {
 	uint64_t step; /* number of the step that it was cut in, once that has been delivered; 0 not yet */
 };
 
+/* What STILL records say: no kernel ends, and the GPU works, or rests. */
+struct cs_stillness {
+	uint64_t busy_since_ns,
+		busy_until_ns; /* it was seen to work then and then and always between; 0 never */
+	uint64_t rest_ns;      /* it was seen to rest last; 0 never */
+};
+
 struct cs_lane {
 	struct cs_source *source;
 	uint32_t gpu;
@@ -209,6 +216,7 @@ struct cs_lane {
 	uint32_t last_label_id, last_ordinal;     /* in its launch or eager stretch */
 	struct cs_replay recent[CS_REPLAYS_KEPT]; /* ring of the launches that began last */
 	uint32_t recent_next;
+	struct cs_stillness stillness;
 };
 
 struct cs_source {
@@ -222,6 +230,7 @@ struct cs_source {
 	uint32_t marker_count;
 	uint64_t newest_ns; /* latest end of any GPU record */
 	uint64_t step_count;
+	bool ended; /* its process has (cs_analysis_end_source) */
 	struct cs_lane *lanes[CS_GPUS_MAX];
 };
 
@@ -263,6 +272,7 @@ struct cs_group {
 	int32_t world;
 	bool exact;     /* the key is a communicator's hash */
 	bool ambiguous; /* a rank is there twice: nothing can be matched */
+	uint32_t gone;  /* rank + 1 of a member that has ended and been removed; 0 none */
 	uint32_t member_count;
 	struct cs_member *members[CS_MEMBERS_MAX];
 };
@@ -381,6 +391,11 @@ void cs_group_resolve(struct cs_group *group, bool force);
 bool cs_match_knows_clock(const struct cs_member *member, uint64_t now_ns);
 /* How well; the uncertainty grows with the age of what was seen. */
 void cs_match_tell_clock(const struct cs_member *member, uint64_t now_ns, struct cs_clock_estimate *told);
+
+/* stall.c */
+
+/* newest_ns: end of the newest GPU record of the source. */
+void cs_stillness_note(struct cs_stillness *stillness, const struct cs_record *record, uint64_t newest_ns);
 
 /* deliver.c: to the sink, in order. What still waits for peers stays, and all that started after it. */
 void cs_source_deliver(struct cs_source *source);

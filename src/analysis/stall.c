@@ -11,19 +11,51 @@
 /* Progress that differs by less is the same: jitter, and the last record of a pass may be a little longer. */
 #define NEAR_WORK_NS 5000
 
+/* Shares of the time, percent, that are as good as all and nothing: NVML looks back over some 100 ms. */
+#define BUSY_PERCENT 95U
+#define REST_PERCENT 5U
+
+void
+cs_stillness_note(struct cs_stillness *stillness, const struct cs_record *record, uint64_t newest_ns)
+{
+	if (record->value == CS_STILL_UNKNOWN)
+		return;
+	if (record->value <= REST_PERCENT) {
+		stillness->rest_ns = record->end_ns;
+		stillness->busy_since_ns = 0;
+	} else if (record->value < BUSY_PERCENT || stillness->busy_since_ns < newest_ns) {
+		stillness->busy_since_ns = record->value >= BUSY_PERCENT ? record->end_ns : 0;
+	}
+	stillness->busy_until_ns = record->end_ns;
+}
+
+/* It has worked for so long without ending anything. */
+static bool
+works_in_vain(const struct cs_lane *lane, uint64_t threshold_ns)
+{
+	const struct cs_stillness *stillness = &lane->stillness;
+
+	return stillness->busy_since_ns > lane->source->newest_ns &&
+	       stillness->busy_until_ns - stillness->busy_since_ns >= threshold_ns;
+}
+
 /* Tracing was on when the work stopped, and has looked again after the threshold: that nothing came is then
  * seen. */
 static bool
-was_watched(const struct cs_windows *windows, uint64_t since_ns, uint64_t threshold_ns)
+was_watched(const struct cs_lane *lane, uint64_t since_ns, uint64_t threshold_ns)
 {
+	const struct cs_windows *windows = &lane->source->windows;
+	uint64_t looked_ns = windows->newest_end_ns;
 	struct cs_span span;
 
+	if (looked_ns < lane->stillness.busy_until_ns)
+		looked_ns = lane->stillness.busy_until_ns;
 	/* Lost records look like work that stopped. */
 	if (!cs_windows_saw(windows, since_ns, since_ns) || !cs_windows_find(windows, since_ns, &span))
 		return false;
 	if (span.end_ns == UINT64_MAX)
 		return true;
-	return span.end_ns >= since_ns + PAUSE_NS && windows->newest_end_ns >= since_ns + threshold_ns;
+	return span.end_ns >= since_ns + PAUSE_NS && looked_ns >= since_ns + threshold_ns;
 }
 
 /* What the rank stands at, of a graph's collectives. */
@@ -165,28 +197,69 @@ do_peers_differ(const struct cs_analysis *analysis, const struct cs_lane *lane)
 	return false;
 }
 
+/* A rank of the lane's groups whose process is no more, and in whose place no other has come. */
+static int32_t
+find_ended_rank(const struct cs_analysis *analysis, const struct cs_lane *lane)
+{
+	for (const struct cs_group *group = analysis->groups; group; group = group->next) {
+		bool replaced = false;
+
+		if (!find_member(group, lane))
+			continue;
+		for (uint32_t i = 0; i < group->member_count; i++) {
+			if (group->members[i]->lane->source->ended)
+				return group->members[i]->rank;
+			replaced |= (uint32_t)group->members[i]->rank + 1 == group->gone;
+		}
+		if (group->gone && !replaced)
+			return (int32_t)(group->gone - 1);
+	}
+	return CS_RANK_UNKNOWN;
+}
+
+/* Where it stands, if that was traced. */
+static bool
+find_place(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_stall *stall)
+{
+	const struct cs_analysis *analysis = lane->source->analysis;
+	const struct cs_replay *replay = find_cut_launch(lane);
+
+	if (replay && (is_pending(lane, replay) || do_peers_differ(analysis, lane) ||
+			      find_ended_rank(analysis, lane) != CS_RANK_UNKNOWN ||
+			      lane->stillness.busy_since_ns > lane->source->newest_ns))
+		describe_cut_launch(lane, replay, stall);
+	else if (!find_unseen_launch(lane, now_ns - threshold_ns, stall))
+		return false;
+	return was_watched(lane, stall->since_ns, threshold_ns);
+}
+
 static bool
 examine(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_stall *stall)
 {
 	const struct cs_source *source = lane->source;
-	const struct cs_replay *replay = find_cut_launch(lane);
+	const struct cs_stall nowhere = {.source = source->id,
+		.gpu = lane->gpu,
+		.rank = lane->rank,
+		.since_ns = lane->stillness.busy_since_ns};
 
 	if (lane->last_end_ns == 0 || now_ns < threshold_ns || source->newest_ns > now_ns - threshold_ns)
 		return false;
-	*stall = (struct cs_stall){.source = source->id, .gpu = lane->gpu, .rank = lane->rank};
-	if (replay && (is_pending(lane, replay) || do_peers_differ(source->analysis, lane)))
-		describe_cut_launch(lane, replay, stall);
-	else if (!find_unseen_launch(lane, now_ns - threshold_ns, stall))
+	*stall = nowhere;
+	if (!find_place(lane, now_ns, threshold_ns, stall)) {
+		*stall = nowhere;
+		if (!works_in_vain(lane, threshold_ns))
+			return false;
+	} else if (lane->stillness.rest_ns > stall->since_ns) {
 		return false;
-	if (!was_watched(&source->windows, stall->since_ns, threshold_ns))
-		return false;
+	}
 	stall->label = cs_dictionary_borrow_label(source->dictionary, stall->label_id);
 	stall->last_label_id = lane->last_label_id;
 	stall->last_label = cs_dictionary_borrow_label(source->dictionary, lane->last_label_id);
 	stall->last_ordinal = lane->last_ordinal;
 	stall->last_node_id = lane->last_node_id;
 	stall->last_end_ns = lane->last_end_ns;
-	stall->behind = is_behind(source->analysis, lane);
+	stall->behind = stall->step != 0 && is_behind(source->analysis, lane);
+	stall->ended_rank = find_ended_rank(source->analysis, lane);
 	return true;
 }
 

@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "clock.h"
+#include "environment.h"
 #include "log.h"
 #include "output.h"
 #include "status.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	OPTION_DIRECTORY,
@@ -64,6 +66,15 @@ struct request {
 	bool collectives;
 };
 
+static uint64_t
+stall_threshold_ns(void)
+{
+	static struct cs_settings settings; /* large */
+
+	cs_settings_load(&settings, environ, NULL, NULL);
+	return settings.stall_s * CS_NS_PER_S;
+}
+
 static int
 summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary *summary,
 	struct cs_stalls *stalls)
@@ -77,7 +88,7 @@ summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary 
 	cs_summary_attach(summary, feed);
 	result = cs_feed_poll(feed, NULL);
 	if (result == 0)
-		result = cs_stalls_collect(stalls, feed, cs_clock_realtime_ns());
+		result = cs_stalls_collect(stalls, feed, cs_clock_realtime_ns(), stall_threshold_ns());
 	if (result == 0) {
 		cs_feed_drain(feed);
 		result = cs_summary_finish(summary);
@@ -119,7 +130,8 @@ show(const struct request *request)
 	cs_summary_init(&summary);
 	if (status == CS_EXIT_ERROR)
 		goto out;
-	if (targets.count && (request->collectives || cs_stalls_suspected(&targets, cs_clock_realtime_ns())))
+	if (targets.count && (request->collectives || cs_stalls_suspected(&targets, cs_clock_realtime_ns(),
+							      stall_threshold_ns())))
 		result = summarize(&targets, request->steps_file, &summary, &stalls);
 	if (result == 0 && request->json)
 		result = cs_status_print_json(
@@ -197,7 +209,9 @@ const struct cs_cmd cs_cmd_status_description = {
 	.description = "Lists the processes that the profiler is loaded into: ranks and GPUs, mode, state "
 		       "and why, tracing "
 		       "depth, records and losses, labels learnt, and what the profiler itself costs them. "
-		       "A rank that has stood still for 10 s is named with the collective that it stands at.",
+		       "A rank that has stood still for 10 s (COLLSCOPE_STALL_S) is named with the "
+		       "collective that it stands "
+		       "at.",
 	.options = options,
 	.examples = examples,
 	.statuses = statuses,

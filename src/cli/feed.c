@@ -237,10 +237,14 @@ cs_feed_advance(struct cs_feed *feed, uint64_t now_ns)
 }
 
 size_t
-cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns,
+cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context)
 {
-	return cs_analysis_list_stalls(feed->analysis, now_ns, 0, take, context);
+	for (size_t i = 0; i < feed->count; i++) {
+		if (feed->sources[i]->added && !feed->sources[i]->target->alive)
+			cs_analysis_end_source(feed->analysis, feed->sources[i]->id);
+	}
+	return cs_analysis_list_stalls(feed->analysis, now_ns, threshold_ns, take, context);
 }
 
 void

@@ -34,8 +34,8 @@ int cs_feed_update(struct cs_feed *feed);
 int cs_feed_poll(struct cs_feed *feed, uint64_t *record_count);
 /* Record time has reached now_ns. */
 void cs_feed_advance(struct cs_feed *feed, uint64_t now_ns);
-/* cs_analysis_list_stalls with its own threshold; after cs_feed_advance. */
-size_t cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns,
+/* cs_analysis_list_stalls, which is told who has ended; after cs_feed_advance. */
+size_t cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context);
 /* Hands out everything: at the end. */
 void cs_feed_drain(struct cs_feed *feed);

@@ -9,14 +9,13 @@
 #include <stdlib.h>
 
 bool
-cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns)
+cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns, uint64_t threshold_ns)
 {
 	for (size_t i = 0; i < targets->count; i++) {
 		const struct cs_target *target = targets->items[i];
 
-		if (target->alive && target->status.depth != CS_DEPTH_OFF &&
-			target->status.last_record_end_ns != 0 &&
-			now_ns > target->status.last_record_end_ns + CS_STALL_NS)
+		if (target->alive && target->status.last_record_end_ns != 0 &&
+			now_ns > target->status.last_record_end_ns + threshold_ns)
 			return true;
 	}
 	return false;
@@ -46,21 +45,28 @@ take(void *context, const struct cs_stall *stall)
 		.for_ns = stalls->now_ns > stall->since_ns ? stalls->now_ns - stall->since_ns : 0,
 		.step = stall->step,
 		.graph_id = stall->graph_id,
+		.node_id = stall->graph_node_id,
 		.ordinal = stall->ordinal,
 		.ordinal_known = stall->label_id != 0,
 		.op = stall->label->op,
 		.impl = stall->label->impl,
 		.bytes = stall->label_id != 0 ? stall->label->bytes : CS_BYTES_UNKNOWN,
+		.last_ordinal = stall->last_ordinal,
+		.last_node_id = stall->last_node_id,
+		.last_end_ns = stall->last_end_ns,
+		.last_op = stall->last_label->op,
+		.last_impl = stall->last_label->impl,
 		.behind = stall->behind,
+		.ended_rank = stall->ended_rank,
 	};
 }
 
 int
-cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns)
+cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns)
 {
 	*stalls = (struct cs_stalls){.feed = feed, .now_ns = now_ns};
 	cs_feed_advance(feed, now_ns);
-	cs_feed_list_stalls(feed, now_ns, take, stalls);
+	cs_feed_list_stalls(feed, now_ns, threshold_ns, take, stalls);
 	return stalls->no_memory ? -ENOMEM : 0;
 }
 
@@ -81,9 +87,22 @@ print_one(const struct cs_stalled_rank *stalled, FILE *stream)
 		fprintf(stream, "rank %" PRId32 " ", stalled->rank);
 	fprintf(stream, "stands still for %s", cs_units_format_duration(stalled->for_ns, text));
 	if (stalled->ordinal_known)
-		fprintf(stream, " before the end of collective %" PRIu32 " of step %" PRIu64 " (%s %s, %s)",
+		fprintf(stream, " before the end of collective %" PRIu32 " of step %" PRIu64 " (%s %s, %s",
 			stalled->ordinal, stalled->step, cs_op_name(stalled->op), cs_impl_name(stalled->impl),
 			cs_units_format_bytes(stalled->bytes, text));
+	else if (stalled->step == 0)
+		fputs(" since a moment at which nothing was traced (the GPU works, no kernel ends", stream);
+	else
+		fprintf(stream, " in step %" PRIu64 " (what it waits for is not known", stalled->step);
+	if (stalled->node_id)
+		fprintf(stream, ", node %" PRIu64 " of graph %" PRIu32, stalled->node_id, stalled->graph_id);
+	fprintf(stream, "); ended last: collective %" PRIu32 " (%s %s", stalled->last_ordinal,
+		cs_op_name(stalled->last_op), cs_impl_name(stalled->last_impl));
+	if (stalled->last_node_id)
+		fprintf(stream, ", node %" PRIu64, stalled->last_node_id);
+	fputc(')', stream);
+	if (stalled->ended_rank >= 0)
+		fprintf(stream, "; rank %" PRId32 " of the group has ended", stalled->ended_rank);
 	fprintf(stream, "%s\n", stalled->behind ? "; it is behind, the others wait for it" : "");
 }
 

@@ -579,6 +579,151 @@ test_launches_without_a_trace(void **state)
 	scene_close(&scene);
 }
 
+static void
+put_still(struct scene *scene, unsigned int rank, uint64_t at_ns, uint64_t percent)
+{
+	scene_put(scene, rank,
+		(struct cs_record){.type = CS_RECORD_STILL,
+			.start_ns = at_ns - 1000 * MS,
+			.end_ns = at_ns,
+			.value = percent});
+}
+
+/* Sample mode: it stopped while nothing was traced. Windows with nothing in them, and the GPU works in all of
+ * them; where it stopped is not known. */
+static void
+test_stopped_between_windows(void **state)
+{
+	struct scene scene;
+	struct seen seen;
+	uint32_t label = open_scene(&scene);
+	uint64_t at_ns = 0;
+
+	(void)state;
+	for (unsigned int k = 0; k < 5; k++) {
+		for (unsigned int i = 0; i < RANKS; i++)
+			at_ns = scene_graph(&scene, i, 22, label, TARGET, k * 15 * MS, 60 * US, 40 * US);
+	}
+	for (unsigned int window = 0; window < 4; window++) {
+		for (unsigned int i = 0; i < RANKS; i++) {
+			scene_window(&scene, i, CS_DEPTH_DEEP, window * 10000 * MS,
+				window * 10000 * MS + 100 * MS);
+			/* One GPU rests: its rank waits for something that no GPU does. */
+			if (window)
+				put_still(&scene, i, window * 10000 * MS + 1500 * MS, i == 3 ? 0 : 100);
+		}
+	}
+	scene_advance(&scene, 12000 * MS);
+	scene_advance(&scene, 40000 * MS);
+	assert_int_equal(list(&scene, 40000 * MS, &seen), RANKS - 1);
+	for (unsigned int i = 0; i < RANKS - 1; i++) {
+		assert_int_equal(seen.stalls[i].rank, i);
+		assert_int_equal(seen.stalls[i].label_id, 0);
+		assert_int_equal(seen.stalls[i].step, 0);
+		assert_int_equal(seen.stalls[i].since_ns, SCENE_EPOCH_NS + 11500 * MS);
+		assert_int_equal(seen.stalls[i].last_end_ns, SCENE_EPOCH_NS + at_ns);
+		assert_false(seen.stalls[i].behind);
+	}
+	/* It goes on. */
+	for (unsigned int i = 0; i < RANKS; i++)
+		scene_graph(&scene, i, 22, label, TARGET, 40010 * MS, 60 * US, 40 * US);
+	for (unsigned int i = 0; i < RANKS; i++)
+		put_still(&scene, i, 51000 * MS, 100);
+	scene_advance(&scene, 55000 * MS);
+	assert_int_equal(list(&scene, 55000 * MS, &seen), 0);
+	scene_close(&scene);
+}
+
+/* Windows with nothing in them on an idle server; and one whose GPU rests in one of three looks. */
+static void
+test_idle_between_windows(void **state)
+{
+	static const uint64_t percents[][3] = {{0, 0, 0}, {100, 0, 100}, {100, 60, 100},
+		{CS_STILL_UNKNOWN, CS_STILL_UNKNOWN, CS_STILL_UNKNOWN}};
+
+	(void)state;
+	for (size_t variant = 0; variant < sizeof(percents) / sizeof(percents[0]); variant++) {
+		struct scene scene;
+		struct seen seen;
+		uint32_t label = open_scene(&scene);
+
+		for (unsigned int i = 0; i < RANKS; i++)
+			scene_graph(&scene, i, 22, label, TARGET, 0, 60 * US, 40 * US);
+		scene_advance(&scene, 5000 * MS);
+		for (unsigned int window = 0; window < 3; window++) {
+			for (unsigned int i = 0; i < RANKS; i++) {
+				scene_window(&scene, i, CS_DEPTH_DEEP, window * 10000 * MS,
+					window * 10000 * MS + 100 * MS);
+				put_still(&scene, i, (window + 1) * 10000 * MS, percents[variant][window]);
+			}
+		}
+		scene_advance(&scene, 35000 * MS);
+		assert_int_equal(list(&scene, 35000 * MS, &seen), 0);
+		scene_close(&scene);
+	}
+}
+
+/* A launch with fewer collectives than ever before, and then the GPU rests: that was all of it. Where it
+ * works, it is not. */
+static void
+test_rest_tells_the_end(void **state)
+{
+	(void)state;
+	for (unsigned int works = 0; works < 2; works++) {
+		struct scene scene;
+		struct seen seen;
+		uint32_t label = open_scene(&scene);
+		uint64_t at_ns = 0;
+
+		for (unsigned int k = 0; k < 6; k++) {
+			uint64_t end_ns = 0;
+
+			for (unsigned int i = 0; i < RANKS; i++)
+				end_ns = scene_graph(
+					&scene, i, 22, label, k == 5 ? 100 : TARGET, at_ns, 60 * US, 40 * US);
+			at_ns = end_ns + MS;
+		}
+		scene_advance(&scene, at_ns + 3000 * MS);
+		for (unsigned int i = 0; i < RANKS; i++)
+			put_still(&scene, i, at_ns + 4000 * MS, works ? 100 : 0);
+		scene_advance(&scene, at_ns + 12000 * MS);
+		assert_int_equal(list(&scene, at_ns + 12000 * MS, &seen), works ? RANKS : 0);
+		assert_true(!works || seen.stalls[0].ordinal == 100);
+		scene_close(&scene);
+	}
+}
+
+/* One process ends, and the others wait for it: as long as it is remembered and afterwards. */
+static void
+test_ended_rank(void **state)
+{
+	struct scene scene;
+	struct seen seen;
+	uint32_t label = open_scene(&scene);
+	uint64_t at_ns = 0;
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		for (unsigned int i = 0; i < RANKS; i++)
+			at_ns = scene_graph(&scene, i, 22, label, TARGET, k * 15 * MS, 60 * US, 40 * US);
+	}
+	for (unsigned int i = 0; i < RANKS; i++) {
+		if (i != LATE_RANK)
+			scene_graph(&scene, i, 22, label, HANGS_AT, at_ns + MS, 60 * US, 40 * US);
+	}
+	scene_advance(&scene, 12000 * MS);
+	assert_int_equal(list(&scene, 12000 * MS, &seen), RANKS - 1);
+	assert_int_equal(seen.stalls[0].ended_rank, CS_RANK_UNKNOWN);
+	cs_analysis_end_source(scene.analysis, scene.ranks[LATE_RANK].source);
+	assert_int_equal(list(&scene, 12000 * MS, &seen), RANKS - 1);
+	assert_int_equal(seen.stalls[0].ended_rank, LATE_RANK);
+	cs_analysis_remove_source(scene.analysis, scene.ranks[LATE_RANK].source);
+	assert_int_equal(list(&scene, 12000 * MS, &seen), RANKS - 1);
+	for (unsigned int i = 0; i < RANKS - 1; i++)
+		assert_int_equal(seen.stalls[i].ended_rank, LATE_RANK);
+	scene_close(&scene);
+}
+
 int
 main(void)
 {
@@ -598,6 +743,10 @@ main(void)
 		cmocka_unit_test(test_launch_never_begins),
 		cmocka_unit_test(test_hang_in_the_first_collective),
 		cmocka_unit_test(test_launches_without_a_trace),
+		cmocka_unit_test(test_stopped_between_windows),
+		cmocka_unit_test(test_idle_between_windows),
+		cmocka_unit_test(test_rest_tells_the_end),
+		cmocka_unit_test(test_ended_rank),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

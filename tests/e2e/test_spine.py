@@ -364,6 +364,7 @@ class Still(LongTest):
     @classmethod
     def look(cls):
         cls.status = json.loads(cls.node.collscope("status", "--json"))
+        cls.text = cls.node.collscope("status")
         cls.gauges = (cls.node.scrape() or {}).get("collscope_stalled_collective_seconds", [])
         cls.log = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in cls.node.exporter_log().splitlines()
                    if "A rank stands still" in line]
@@ -374,27 +375,41 @@ class Still(LongTest):
         return len(cls.status["stalls"]) == len(cls.gauges) == len(cls.log) == count
 
     @classmethod
-    def play_until(cls, done, what, *words):
+    def play_until(cls, done, what, *words, **how):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            playing = pool.submit(cls.node.play, *words, flags=cls.FLAGS)
+            playing = pool.submit(cls.node.play, *words, flags=cls.FLAGS, **how)
             cls.node.start_exporter()
             wait_for(lambda: len(list(cls.node.directory.glob("*.seg"))) == 4, "four traced processes")
             wait_for(done, what)
             playing.result()
 
-    def check_rank(self, stall, behind, ordinal):
+    def check_rank(self, stall, behind, ordinal, ended=None):
         """One rank's stall in the status, and the same in the log. Each launch before was a step."""
         pid = self.node.truth["ranks"][stall["rank"]]["pid"]
         self.assertEqual((stall["pid"], stall["gpu"]), (pid, stall["rank"]))
         self.assertEqual((stall["ordinal"], stall["op"], stall["impl"], stall["bytes"], stall["behind"]),
                          (ordinal, "all_reduce", "nccl", 43008, behind))
         self.assertEqual(stall["step"], 61)
+        last = 121 if ordinal == 0 else ordinal - 1
+        self.assertEqual((stall["last_ordinal"], stall["last_op"], stall["last_impl"]), (last, "all_reduce", "nccl"))
+        self.assertGreater(stall["node"], 0)
+        self.assertGreater(stall["last_node"], 0)
+        self.assertNotEqual(stall["node"], stall["last_node"])
+        self.assertEqual(stall["ended_rank"], ended)
         self.assertGreaterEqual(stall["for_ns"], 10_000_000_000)
         line = [line for line in self.log if line["pid"] == str(pid)][0]
         self.assertEqual({key: line[key] for key in ("rank", "step", "collective", "op", "impl", "bytes", "others_wait_for_it")},
                          {"rank": str(stall["rank"]), "step": "61", "collective": str(ordinal), "op": "all_reduce", "impl": "nccl",
                           "bytes": "43008", "others_wait_for_it": "yes" if behind else "no"})
+        self.assertEqual({key: line[key] for key in ("node", "last_collective", "last_node", "ended_rank")},
+                         {"node": str(stall["node"]), "last_collective": str(last), "last_node": str(stall["last_node"]),
+                          "ended_rank": "none" if ended is None else str(ended)})
         self.assertGreaterEqual(int(line["seconds"]), 10)
+        self.assertRegex(self.text, f"{pid}: rank {stall['rank']} stands still for .* before the end of collective {ordinal} of step 61 "
+                         rf"\(all_reduce nccl, 42 KiB, node {stall['node']} of graph \d+\); ended last: collective {last} "
+                         rf"\(all_reduce nccl, node {stall['last_node']}\)"
+                         + (f"; rank {ended} of the group has ended" if ended is not None else "")
+                         + ("; it is behind, the others wait for it" if behind else "") + "\n")
 
 
 class Hang(Still):
@@ -418,6 +433,55 @@ class Hang(Still):
 
     def test_said_once(self):
         self.assertEqual(len(self.log), 4)
+
+
+class HangBetweenWindows(Still):
+    """In sample mode it hangs in the middle between two windows: that the ranks stand still is said all the same, from
+    windows in which the GPU works and no kernel ends. Where they stand is not known."""
+    FLAGS = ("--linger", "32")
+    WINDOWS = {"mode": "sample", "COLLSCOPE_PERIOD_MS": "5000", "COLLSCOPE_WINDOW_MS": "100"}
+
+    @classmethod
+    def prepare(cls):
+        # Windows are at multiples of the period; it hangs 6 s after the start.
+        time.sleep((1 - time.time()) % 5)
+        cls.play_until(lambda: cls.all_say(4), "all four ranks are said to stand still", "hang-late", **cls.WINDOWS)
+
+    def test_they_stand_still(self):
+        self.assertEqual(sorted(stall["rank"] for stall in self.status["stalls"]), [0, 1, 2, 3])
+        for stall in self.status["stalls"]:
+            self.assertGreaterEqual(stall["for_ns"], 10_000_000_000)
+            self.assertEqual((stall["ordinal"], stall["op"], stall["step"], stall["behind"]), (None, None, None, False))
+            self.assertEqual((stall["last_op"], stall["last_impl"]), ("all_reduce", "nccl"))
+            self.assertRegex(self.text, f"{stall['pid']}: rank {stall['rank']} stands still for .* since a moment at which nothing was traced")
+        self.assertEqual(sorted(line["rank"] for line in self.log), ["0", "1", "2", "3"])
+        for line in self.log:
+            self.assertEqual((line["collective"], line["step"], line["op"]), ("unknown", "unknown", "unknown"))
+        for labels, value in self.gauges:
+            self.assertEqual((labels["op"], labels["impl"]), ("unknown", "unknown"))
+            self.assertGreaterEqual(value, 10)
+
+
+class IdleBetweenWindows(Still):
+    """The same without the hang, and then nothing to do: windows with nothing in them, and a GPU that rests."""
+    FLAGS = ("--steps", "280", "--linger", "24")
+
+    @classmethod
+    def prepare(cls):
+        cls.seen = []
+        begin = time.monotonic()
+
+        def idle_long_enough():
+            cls.look()
+            cls.seen += cls.status["stalls"] + cls.gauges + cls.log
+            return time.monotonic() - begin > 27
+        cls.play_until(idle_long_enough, "time passes", "hang-late", **HangBetweenWindows.WINDOWS)
+
+    def test_nothing_is_said(self):
+        self.assertEqual(self.seen, [])
+
+    def test_it_was_looked_at(self):
+        self.assertGreater(min(process["records"]["still"] for process in self.status["processes"]), 0)
 
 
 class Idle(Still):
@@ -452,7 +516,7 @@ class Died(Still):
     def test_the_living_wait(self):
         self.assertEqual(sorted(stall["rank"] for stall in self.status["stalls"]), [0, 2, 3])
         for stall in self.status["stalls"]:
-            self.check_rank(stall, False, 0)
+            self.check_rank(stall, False, 0, ended=1)
 
     def test_the_dead_is_no_stall(self):
         self.assertEqual(sorted(labels["rank"] for labels, _ in self.gauges), ["0", "2", "3"])
@@ -577,7 +641,7 @@ class FoundingCustom(Counted, NodeTest):
         self.assertLess(mean["none"], 40e-6)
 
 
-LONG = (Hang, Idle, Died, Demand, SampleBusy)
+LONG = (Hang, HangBetweenWindows, Idle, IdleBetweenWindows, Died, Demand, SampleBusy)
 
 
 def load_tests(loader, tests, _pattern):

@@ -694,7 +694,11 @@ class Processes(Case):
             for i in range(4 if step < 3 else 2):
                 start = begin + (step - 4) * 10_000 * US + i * 500 * US
                 writer.collective(label, start, start + 100 * US, 43008, node=i + 1, correlation=step + 1)
-        server = self.exporter()
+        patient = self.exporter("--collscope.stall=10m")
+        wait_for(lambda: pick(patient.samples(), "collective_duration_seconds_count", gpu="5") == 14)
+        self.assertFalse(any("stalled" in name for name, _ in patient.samples()))
+        patient.stop()
+        server = self.exporter("--collscope.stall=20s")
         wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
 
     def test_perturbation(self):

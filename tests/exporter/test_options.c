@@ -101,6 +101,9 @@ test_complaints(void **state)
 	assert_int_equal(parse("--collscope.retention=5", environment), -EINVAL);
 	assert_non_null(strstr(error.text, "90s, 5m"));
 	assert_int_equal(parse("--collscope.retention", environment), -EINVAL);
+	assert_int_equal(parse("--collscope.stall=0", environment), -EINVAL);
+	assert_int_equal(parse("--collscope.stall=soon", environment), -EINVAL);
+	assert_non_null(strstr(error.text, "30s or 2m"));
 	assert_int_equal(parse("--collscope.auto=yes", environment), -EINVAL);
 	assert_int_equal(parse("--no-collscope.dir", environment), -EINVAL);
 	assert_int_equal(parse("--web.telemetry-path=metrics", environment), -EINVAL);

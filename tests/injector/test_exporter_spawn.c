@@ -116,6 +116,7 @@ test_start(void **state)
 		directory, directory, directory);
 	write_script(settings.exporter_path, script);
 	strcpy(settings.steps, "/etc/steps");
+	settings.stall_s = 30;
 	setenv("NOTIFY_SOCKET", "/somewhere/socket", 1);
 	signal(SIGCHLD, on_child);
 	assert_true(open("/dev/null", O_RDONLY) >= 0); /* without O_CLOEXEC */
@@ -136,7 +137,7 @@ test_start(void **state)
 	/* 0, 1, 2, and the one that ls opens for the folder. */
 	snprintf(wanted, sizeof(wanted),
 		"--collscope.auto --collscope.dir=%s --web.listen-address=127.0.0.1:1 "
-		"--collscope.steps=/etc/steps "
+		"--collscope.steps=/etc/steps --collscope.stall=30s "
 		"notify=[] fds=4\n",
 		directory);
 	assert_string_equal(line, wanted);

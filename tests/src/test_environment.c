@@ -65,6 +65,7 @@ assert_defaults(const struct cs_settings *settings)
 	assert_string_equal(settings->nvtx_ranges, "");
 	assert_string_equal(settings->cupti_path, "");
 	assert_string_equal(settings->steps, "");
+	assert_int_equal(settings->stall_s, 10);
 	assert_string_equal(settings->nccl_plugin, "");
 	assert_string_equal(settings->nvtx_tool, "");
 }
@@ -165,6 +166,7 @@ test_integers(void **state)
 		{"COLLSCOPE_FLUSH_MS", offsetof(struct cs_settings, flush_ms), 10, 1000},
 		{"COLLSCOPE_BUFFERS", offsetof(struct cs_settings, buffers), 4, 32},
 		{"COLLSCOPE_DEVICE_MIB", offsetof(struct cs_settings, device_mib), 2, 256},
+		{"COLLSCOPE_STALL_S", offsetof(struct cs_settings, stall_s), 1, 86400},
 	};
 	static const char *const bad[] = {"x", "-1", "1.0", "0x10", "16 ", "+16", "4294967312"};
 	struct complaints complaints;

@@ -31,6 +31,22 @@ context_known(const struct cs_fake_context *context)
 	return false;
 }
 
+/* For the fake NVML: whether anything is under way on this process's GPUs. */
+FAKE_EXPORT int cs_fake_works(void);
+FAKE_EXPORT int
+cs_fake_works(void)
+{
+	uint64_t now_ns = fake_now_ns();
+	struct cs_fake_context *each;
+	int works = 0;
+
+	pthread_mutex_lock(&fake_lock);
+	for (each = contexts; each; each = each->next)
+		works |= each->tail_ns > now_ns;
+	pthread_mutex_unlock(&fake_lock);
+	return works;
+}
+
 static CUresult
 context_new(int device, unsigned int flags, struct cs_fake_context **created)
 {

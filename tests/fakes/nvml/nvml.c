@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fake libnvidia-ml.so.1: the same GPUs as the fake driver's, in the machine's own numbering whatever
- * CUDA_VISIBLE_DEVICES says. CS_FAKE_TOPOLOGY=nvlink: every GPU has 18 NVLinks to a switch; else PCIe, four
- * GPUs to a host bridge.
+ * CUDA_VISIBLE_DEVICES says. Their use is that of the process itself, which asks. CS_FAKE_TOPOLOGY=nvlink:
+ * every GPU has 18 NVLinks to a switch; else PCIe, four GPUs to a host bridge.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT        __attribute__((visibility("default")))
-#define DEVICES_MAX   16U
-#define SUCCESS       0
-#define INVALID       2
-#define NOT_SUPPORTED 3
-#define NOT_FOUND     6
-#define LINKS         18U
-#define P2P_OK        0
-#define P2P_NONE      5
-#define P2P_NVLINK    2
-#define LEVEL_BRIDGE  30
-#define LEVEL_SYSTEM  50
-#define BUS_FIRST     0x10U /* as cuDeviceGetPCIBusId of the fake driver */
-#define GPUS_A_BRIDGE 4U
+#define EXPORT            __attribute__((visibility("default")))
+#define DEVICES_MAX       16U
+#define SUCCESS           0
+#define INVALID           2
+#define NOT_SUPPORTED     3
+#define NOT_FOUND         6
+#define INSUFFICIENT_SIZE 7
+#define LINKS             18U
+#define P2P_OK            0
+#define P2P_NONE          5
+#define P2P_NVLINK        2
+#define LEVEL_BRIDGE      30
+#define LEVEL_SYSTEM      50
+#define BUS_FIRST         0x10U /* as cuDeviceGetPCIBusId of the fake driver */
+#define GPUS_A_BRIDGE     4U
 
 struct device {
 	unsigned int index;
@@ -169,4 +171,33 @@ nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *device, unsigned int li
 	memset(pci, 0, sizeof(*pci));
 	pci->bus = 0xc0;
 	return SUCCESS;
+}
+
+/* A kernel that never ends is work, as on a real GPU. */
+EXPORT int nvmlDeviceGetUtilizationRates(const struct device *device, unsigned int *rates);
+EXPORT int
+nvmlDeviceGetUtilizationRates(const struct device *device, unsigned int *rates)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*works)(void) = NULL;
+	void *address = driver ? dlsym(driver, "cs_fake_works") : NULL;
+
+	(void)device;
+	memcpy(&works, &address, sizeof(works));
+	rates[0] = works && works() ? 100 : 0;
+	rates[1] = 0;
+	if (driver)
+		dlclose(driver);
+	return works ? SUCCESS : NOT_SUPPORTED;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
+	const struct device *device, unsigned int *number, void *infos);
+EXPORT int
+nvmlDeviceGetComputeRunningProcesses_v3(const struct device *device, unsigned int *number, void *infos)
+{
+	(void)device;
+	(void)infos;
+	*number = 1;
+	return INSUFFICIENT_SIZE;
 }
