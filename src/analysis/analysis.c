@@ -209,15 +209,21 @@ force_lanes(struct cs_source *source)
 	}
 }
 
-/* Too many collectives wait for their peers or for something beside them to end: they leave with what is
- * known. */
+static bool
+is_crowded(const struct cs_analysis *analysis)
+{
+	return analysis->waiting_items > CS_WAITING_ITEMS_MAX ||
+	       analysis->waiting_units > CS_WAITING_UNITS_MAX;
+}
+
+/* Too much waits for peers or for something beside it to end: it leaves with what is known. */
 static void
 relieve_items(struct cs_analysis *analysis)
 {
-	if (analysis->waiting_items <= CS_WAITING_ITEMS_MAX)
+	if (!is_crowded(analysis))
 		return;
 	settle(analysis, true);
-	if (analysis->waiting_items <= CS_WAITING_ITEMS_MAX)
+	if (!is_crowded(analysis))
 		return;
 	for (uint32_t i = 0; i < analysis->source_count; i++)
 		force_lanes(analysis->sources[i]);

@@ -82,7 +82,10 @@ struct cs_step {
 	uint64_t step;      /* number in the source, from 1 */
 	uint8_t phase;      /* enum cs_phase */
 	uint8_t phase_rule; /* enum cs_phase_rule */
-	uint8_t depth;      /* enum cs_depth it was seen at: light steps have times only */
+	/* More of it: the user's rule by its line in the file, the range or marker kernel by its name (an id
+	 * of the dictionary). 0 where that is not what decided. */
+	uint32_t phase_line, phase_name;
+	uint8_t depth; /* enum cs_depth it was seen at: light steps have times only */
 	uint64_t start_ns, end_ns;
 	uint32_t graph_id, correlation_id; /* of its first launch; 0 eager */
 	uint32_t launches;

@@ -26,9 +26,11 @@ struct cs_graph {
 	uint32_t run_id; /* last run that it was a piece of */
 	uint8_t phase;
 	uint8_t phase_rule;
+	uint32_t phase_line, phase_name;
 	/* What ranges or markers said of its whole launches, told_rule: which of the two. */
 	uint8_t told_phase;
 	uint8_t told_rule;
+	uint32_t told_name;    /* of the range or marker */
 	bool told_otherwise;   /* they did not always agree: it serves several phases */
 	bool piece;            /* of a step of several launches */
 	bool alone;            /* markers told that it is a whole pass, whatever follows it */

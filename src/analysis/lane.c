@@ -31,8 +31,32 @@ destroy_units(struct cs_unit_list *list)
 {
 	struct cs_unit *unit;
 
-	while ((unit = cs_unit_list_pop(list)))
+	while ((unit = cs_unit_list_pop(list))) {
+		unit->lane->source->analysis->waiting_units--;
 		cs_unit_destroy(unit);
+	}
+}
+
+static void
+open_unit(struct cs_lane *lane, struct cs_unit *unit)
+{
+	unit->open_next = lane->open;
+	if (lane->open)
+		lane->open->open_before = unit;
+	lane->open = unit;
+	cs_unit_list_append(&lane->units, unit);
+}
+
+static void
+leave_open(struct cs_lane *lane, struct cs_unit *unit)
+{
+	if (unit->open_before)
+		unit->open_before->open_next = unit->open_next;
+	else
+		lane->open = unit->open_next;
+	if (unit->open_next)
+		unit->open_next->open_before = unit->open_before;
+	unit->open_before = unit->open_next = NULL;
 }
 
 void
@@ -72,6 +96,7 @@ close_unit(struct cs_lane *lane, struct cs_unit *unit)
 	if (unit->closed)
 		return;
 	unit->closed = true;
+	leave_open(lane, unit);
 	if (unit->kind == CS_UNIT_LAUNCH) {
 		forget_launch(lane, unit);
 		cs_replay_close(unit);
@@ -84,7 +109,10 @@ close_unit(struct cs_lane *lane, struct cs_unit *unit)
 static void
 close_stream(struct cs_lane *lane, uint32_t stream_id)
 {
-	for (struct cs_unit *unit = lane->units.first; unit; unit = unit->next) {
+	struct cs_unit *next;
+
+	for (struct cs_unit *unit = lane->open; unit; unit = next) {
+		next = unit->open_next;
 		if (unit->kind == CS_UNIT_LAUNCH && unit->stream_id == stream_id)
 			close_unit(lane, unit);
 	}
@@ -113,7 +141,7 @@ register_launch(struct cs_lane *lane, struct cs_unit *unit)
 	*slot = unit;
 	unit->step.launches = 1;
 	unit->step.launch_end_ns = unit->step.end_ns;
-	cs_unit_list_append(&lane->units, unit);
+	open_unit(lane, unit);
 	lane->last_launch = unit;
 }
 
@@ -185,7 +213,7 @@ eager_of(struct cs_lane *lane, const struct cs_record *record)
 	unit->idle_ns = lane->eager_start_ns > lane->eager_before_ns
 				? lane->eager_start_ns - lane->eager_before_ns
 				: 0;
-	cs_unit_list_append(&lane->units, unit);
+	open_unit(lane, unit);
 	lane->eager = unit;
 	return unit;
 }
@@ -377,9 +405,12 @@ is_over(const struct cs_unit *unit, uint64_t frontier_ns)
 void
 cs_lane_advance(struct cs_lane *lane, uint64_t frontier_ns)
 {
+	struct cs_unit *next;
+
 	cs_sweep_advance(&lane->sweep, frontier_ns == UINT64_MAX ? lane->busy_until_ns : frontier_ns);
-	for (struct cs_unit *unit = lane->units.first; unit; unit = unit->next) {
-		if (!unit->closed && is_over(unit, frontier_ns))
+	for (struct cs_unit *unit = lane->open; unit; unit = next) {
+		next = unit->open_next;
+		if (is_over(unit, frontier_ns))
 			close_unit(lane, unit);
 	}
 	cs_lane_form(lane, frontier_ns);
@@ -397,7 +428,7 @@ cs_lane_force(struct cs_lane *lane)
 		active->unit->open_items--;
 		active->unit = NULL;
 	}
-	for (struct cs_unit *unit = lane->units.first; unit; unit = unit->next)
-		close_unit(lane, unit);
+	while (lane->open)
+		close_unit(lane, lane->open);
 	cs_lane_form(lane, lane->watermark_ns);
 }

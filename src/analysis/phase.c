@@ -87,8 +87,10 @@ gather_facts(const struct cs_unit *unit, const struct cs_label *largest, struct 
 	if (facts->count == 0 && element_bytes)
 		facts->count = largest->bytes / element_bytes;
 	facts->range_count = cs_host_ranges(source->host, &unit->step, ranges);
-	for (size_t i = 0; i < facts->range_count; i++)
+	for (size_t i = 0; i < facts->range_count; i++) {
 		facts->ranges[i] = cs_dictionary_borrow_name(source->dictionary, ranges[i].name_id);
+		facts->range_ids[i] = ranges[i].name_id;
+	}
 }
 
 /* Names that say it in so many words; the stacks' own (docs/steps.md). */
@@ -118,21 +120,25 @@ phase_of_range(const char *name)
 }
 
 static int
-phase_of_ranges(const struct cs_step_facts *facts)
+phase_of_ranges(const struct cs_step_facts *facts, uint32_t *name_id)
 {
 	for (size_t i = 0; i < facts->range_count; i++) {
 		int phase = phase_of_range(facts->ranges[i]);
 
-		if (phase != CS_PHASE_UNKNOWN)
-			return phase;
+		if (phase == CS_PHASE_UNKNOWN)
+			continue;
+		*name_id = facts->range_ids[i];
+		return phase;
 	}
 	return CS_PHASE_UNKNOWN;
 }
 
 /* The marker that ends a step knows it better than the one before it, which may be far. */
 static int
-phase_of_markers(const struct cs_unit *unit)
+phase_of_markers(const struct cs_unit *unit, uint32_t *name_id)
 {
+	if (unit->phase_after || unit->phase_before)
+		*name_id = unit->phase_after ? unit->name_after : unit->name_before;
 	return unit->phase_after ? unit->phase_after : unit->phase_before;
 }
 
@@ -165,20 +171,21 @@ phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 
 /* The first pass of a launch that would have had more. */
 static int
-phase_of_cut(const struct cs_unit *unit, enum cs_phase_rule *rule)
+phase_of_cut(const struct cs_unit *unit, struct cs_step *decided)
 {
 	const struct cs_graph *graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
 
 	if (!graph || !graph->split.at || unit->split || unit->piece || !cs_replay_is_cut(unit))
 		return CS_PHASE_UNKNOWN;
-	*rule = (enum cs_phase_rule)graph->split.rule;
+	decided->phase_rule = graph->split.rule;
+	decided->phase_line = graph->split.line;
 	return graph->split.first;
 }
 
 /* A window's edge may cut off the marker that tells the phase; what it told of the same graph elsewhere
  * holds, unless that graph serves several phases. */
 static int
-phase_of_graph(const struct cs_unit *unit, enum cs_phase_rule *rule)
+phase_of_graph(const struct cs_unit *unit, struct cs_step *decided)
 {
 	const struct cs_graph *graph;
 
@@ -187,7 +194,8 @@ phase_of_graph(const struct cs_unit *unit, enum cs_phase_rule *rule)
 	graph = cs_graphs_find(unit->lane->graphs, unit->step.graph_id);
 	if (!graph || graph->told_otherwise || graph->told_phase == CS_PHASE_UNKNOWN)
 		return CS_PHASE_UNKNOWN;
-	*rule = (enum cs_phase_rule)graph->told_rule;
+	decided->phase_rule = graph->told_rule;
+	decided->phase_name = graph->told_name;
 	return graph->told_phase;
 }
 
@@ -200,6 +208,8 @@ note_phase(struct cs_graph *graph, const struct cs_unit *unit)
 		return;
 	graph->phase = step->phase;
 	graph->phase_rule = step->phase_rule;
+	graph->phase_line = step->phase_line;
+	graph->phase_name = step->phase_name;
 	if (unit->split ||
 		(step->phase_rule != CS_PHASE_RULE_NVTX && step->phase_rule != CS_PHASE_RULE_MARKER))
 		return;
@@ -207,6 +217,7 @@ note_phase(struct cs_graph *graph, const struct cs_unit *unit)
 		graph->told_otherwise = true;
 	graph->told_phase = step->phase;
 	graph->told_rule = step->phase_rule;
+	graph->told_name = step->phase_name;
 }
 
 static void
@@ -217,34 +228,48 @@ decide_light(struct cs_unit *unit)
 	if (graph) {
 		unit->step.phase = graph->phase;
 		unit->step.phase_rule = graph->phase_rule;
+		unit->step.phase_line = graph->phase_line;
+		unit->step.phase_name = graph->phase_name;
 	}
+}
+
+/* What is not the user's: the first that knows an answer. */
+static int
+decide_by_itself(const struct cs_unit *unit, const struct cs_step_facts *facts, uint64_t bytes,
+	struct cs_step *decided)
+{
+	int phase;
+
+	decided->phase_rule = CS_PHASE_RULE_NVTX;
+	phase = phase_of_ranges(facts, &decided->phase_name);
+	if (phase != CS_PHASE_UNKNOWN)
+		return phase;
+	decided->phase_rule = CS_PHASE_RULE_MARKER;
+	phase = phase_of_markers(unit, &decided->phase_name);
+	if (phase != CS_PHASE_UNKNOWN)
+		return phase;
+	phase = phase_of_cut(unit, decided);
+	if (phase == CS_PHASE_UNKNOWN)
+		phase = phase_of_graph(unit, decided);
+	if (phase != CS_PHASE_UNKNOWN)
+		return phase;
+	phase = phase_of_signature(unit, bytes);
+	decided->phase_rule = phase ? CS_PHASE_RULE_SIGNATURE : CS_PHASE_RULE_NONE;
+	return phase;
 }
 
 static void
 decide(struct cs_unit *unit, const struct cs_step_facts *facts, uint64_t bytes)
 {
 	const struct cs_rules *rules = unit->lane->source->analysis->rules;
-	int phase = rules ? cs_rules_phase(rules, facts) : -1;
-	enum cs_phase_rule rule = CS_PHASE_RULE_USER;
+	struct cs_step *step = &unit->step;
+	int phase = rules ? cs_rules_phase(rules, facts, &step->phase_line) : -1;
 
-	if (phase < 0) {
-		phase = phase_of_ranges(facts);
-		rule = CS_PHASE_RULE_NVTX;
-	}
-	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER) {
-		phase = phase_of_markers(unit);
-		rule = CS_PHASE_RULE_MARKER;
-	}
-	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER)
-		phase = phase_of_cut(unit, &rule);
-	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER)
-		phase = phase_of_graph(unit, &rule);
-	if (phase == CS_PHASE_UNKNOWN && rule != CS_PHASE_RULE_USER) {
-		phase = phase_of_signature(unit, bytes);
-		rule = phase ? CS_PHASE_RULE_SIGNATURE : CS_PHASE_RULE_NONE;
-	}
-	unit->step.phase = (uint8_t)phase;
-	unit->step.phase_rule = (uint8_t)rule;
+	if (phase >= 0)
+		step->phase_rule = CS_PHASE_RULE_USER;
+	else
+		phase = decide_by_itself(unit, facts, bytes, step);
+	step->phase = (uint8_t)phase;
 }
 
 void
@@ -301,7 +326,7 @@ split_whole(const struct cs_unit *unit, struct cs_split *split)
 	if (rules) {
 		gather_facts(unit, find_largest(unit), &facts);
 		split->rule = CS_PHASE_RULE_USER;
-		at = cs_rules_split(rules, &facts, &split->first, &split->rest);
+		at = cs_rules_split(rules, &facts, &split->first, &split->rest, &split->line);
 	}
 	if (!at && unit->step.collectives > TARGET_COLLECTIVES_MIN) {
 		*split = (struct cs_split){

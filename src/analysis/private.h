@@ -38,6 +38,8 @@
 #define CS_MEMBERS_MAX    64U
 #define CS_SPARE_UNITS    256U
 #define CS_REPLAYS_KEPT   8U
+/* Units that may wait, all lanes together: one without collectives is in no other count. About 10 MiB. */
+#define CS_WAITING_UNITS_MAX 16384U
 /* Collectives that may wait for their peers or for what is beside them, all lanes together; about 15 MiB. */
 #define CS_WAITING_ITEMS_MAX 65536U
 
@@ -86,8 +88,9 @@ struct cs_part {
 
 /* A piece of a step on its way to become one, and then the step. */
 struct cs_unit {
-	struct cs_unit *next;      /* lane->units, lane->run, lane->steps, or the free list */
-	struct cs_unit *hash_next; /* lane->launches */
+	struct cs_unit *next;                    /* lane->units, lane->run, lane->steps, or the free list */
+	struct cs_unit *hash_next;               /* lane->launches */
+	struct cs_unit *open_next, *open_before; /* lane->open */
 	struct cs_lane *lane;
 	enum cs_unit_kind kind;
 	bool closed;           /* gets no more items */
@@ -159,6 +162,7 @@ struct cs_split {
 	uint32_t at;         /* collectives of the first */
 	uint8_t first, rest; /* phases */
 	uint8_t rule;        /* enum cs_phase_rule */
+	uint32_t line;       /* of the user's rule */
 };
 
 /* A graph launch, as far as its records have come. */
@@ -200,8 +204,9 @@ struct cs_lane {
 	uint64_t upcoming_ns;
 	struct cs_unit *launches[CS_LAUNCH_HASH]; /* open units by correlation id */
 	struct cs_unit *last_launch;
-	struct cs_unit *eager;            /* open eager stretch */
-	uint64_t busy_until_ns;           /* latest end of anything so far */
+	struct cs_unit *eager;  /* open eager stretch */
+	struct cs_unit *open;   /* all that are not closed, newest first; few, however many wait in `units` */
+	uint64_t busy_until_ns; /* latest end of anything so far */
 	uint64_t eager_start_ns;          /* contiguous eager work began; 0 none */
 	uint64_t eager_until_ns;          /* ... and reaches to here */
 	uint64_t eager_before_ns;         /* ... and what was before it ended then */
@@ -285,6 +290,7 @@ struct cs_analysis {
 	size_t pending;              /* records in all waiting rooms */
 	size_t pending_max;
 	size_t waiting_items; /* collectives in units */
+	size_t waiting_units;
 	bool incomplete_steps;
 	struct cs_analysis_counts counts;
 	struct cs_source **sources; /* by id; NULL where removed */

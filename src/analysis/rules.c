@@ -31,6 +31,7 @@ struct rule {
 	struct bounds collectives, launches, bytes, tokens;
 	int graph; /* -1 not asked for */
 	uint32_t at;
+	uint32_t line;
 };
 
 struct cs_rules {
@@ -222,7 +223,7 @@ parse_line(struct parser *parser, char *line)
 		return parse_hidden(parser, &save);
 	if (rules->count == RULES_MAX)
 		return complain(parser, "more than %u rules", RULES_MAX);
-	*rule = (struct rule){.graph = -1};
+	*rule = (struct rule){.graph = -1, .line = parser->line};
 	rules->count++; /* so that its texts are freed */
 	result = parse_verb(parser, rule, word, &save);
 	while (result == 0 && (word = strtok_r(NULL, " \t", &save))) {
@@ -366,17 +367,20 @@ matches(const struct cs_rules *rules, const struct rule *rule, const struct cs_s
 }
 
 int
-cs_rules_phase(const struct cs_rules *rules, const struct cs_step_facts *facts)
+cs_rules_phase(const struct cs_rules *rules, const struct cs_step_facts *facts, uint32_t *line)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		if (rules->rules[i].verb == VERB_PHASE && matches(rules, &rules->rules[i], facts))
-			return rules->rules[i].phase;
+		if (rules->rules[i].verb != VERB_PHASE || !matches(rules, &rules->rules[i], facts))
+			continue;
+		*line = rules->rules[i].line;
+		return rules->rules[i].phase;
 	}
 	return -ENODATA;
 }
 
 uint32_t
-cs_rules_split(const struct cs_rules *rules, const struct cs_step_facts *facts, uint8_t *first, uint8_t *rest)
+cs_rules_split(const struct cs_rules *rules, const struct cs_step_facts *facts, uint8_t *first, uint8_t *rest,
+	uint32_t *line)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->rules[i];
@@ -385,6 +389,7 @@ cs_rules_split(const struct cs_rules *rules, const struct cs_step_facts *facts, 
 			continue;
 		*first = rule->phase;
 		*rest = rule->rest;
+		*line = rule->line;
 		return rule->at < facts->collectives ? rule->at : 0;
 	}
 	return 0;

@@ -135,6 +135,7 @@ finish_step(struct cs_lane *lane, struct cs_unit *unit)
 	unit->step.phase = split.first;
 	second->step.phase = split.rest;
 	unit->step.phase_rule = second->step.phase_rule = split.rule;
+	unit->step.phase_line = second->step.phase_line = split.line;
 	put_step(lane, unit);
 	put_step(lane, second);
 }

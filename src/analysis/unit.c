@@ -28,6 +28,7 @@ cs_unit_take(struct cs_lane *lane, enum cs_unit_kind kind, const struct cs_recor
 			return NULL;
 	}
 	memset(unit, 0, sizeof(*unit));
+	analysis->waiting_units++;
 	unit->items = items;
 	unit->extra = extra;
 	unit->capacity = capacity;
@@ -65,6 +66,7 @@ cs_unit_give(struct cs_unit *unit)
 {
 	struct cs_analysis *analysis = unit->lane->source->analysis;
 
+	analysis->waiting_units--;
 	free(unit->singles);
 	unit->singles = NULL;
 	if (analysis->spare_unit_count >= CS_SPARE_UNITS || unit->capacity > 1024) {

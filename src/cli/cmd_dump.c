@@ -16,7 +16,7 @@
 enum { OPTION_DIRECTORY, OPTION_PID, OPTION_FORMAT, OPTION_SINCE, OPTION_FOLLOW, OPTION_KIND, OPTION_STEPS };
 
 #define FORMATS "jsonl|text"
-#define KINDS   "process|step|collective|window|mark|host_launch|loss"
+#define KINDS   "process|step|collective|window|mark|host_launch|still|loss"
 enum {
 	KIND_PROCESS,
 	KIND_STEP,
@@ -24,6 +24,7 @@ enum {
 	KIND_WINDOW,
 	KIND_MARK,
 	KIND_HOST_LAUNCH,
+	KIND_STILL,
 	KIND_LOSS,
 	KIND_COUNT,
 	KIND_NONE = KIND_COUNT
@@ -37,7 +38,7 @@ static const struct cs_cmd_option options[] = {
 		"hold."},
 	{OPTION_KIND, 'k', "kind", "KIND", KINDS,
 		"Only these lines; may be given several times: process, step, collective, window, mark, "
-		"host_launch, loss."},
+		"host_launch, still, loss."},
 	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
 	{OPTION_FOLLOW, 'F', "follow", NULL, NULL,
 		"Go on with new records and new processes until interrupted, or until every process named "
@@ -115,6 +116,8 @@ kind_of(const struct cs_record *record)
 		return KIND_MARK;
 	case CS_RECORD_HOST_LAUNCH:
 		return KIND_HOST_LAUNCH;
+	case CS_RECORD_STILL:
+		return KIND_STILL;
 	case CS_RECORD_LOSS:
 		return KIND_LOSS;
 	default:

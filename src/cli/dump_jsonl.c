@@ -86,6 +86,9 @@ put_step(FILE *stream, const struct cs_target *target, const struct cs_step *ste
 	cs_json_line_unsigned(&line, "step", step->step);
 	cs_json_line_text(&line, "phase", cs_phase_name(step->phase));
 	cs_json_line_text(&line, "phase_rule", cs_phase_rule_name(step->phase_rule));
+	put_or_null(&line, "phase_line", step->phase_line, 0);
+	cs_json_line_text(&line, "phase_name",
+		step->phase_name ? cs_dictionary_borrow_name(target->dictionary, step->phase_name) : NULL);
 	cs_json_line_text(&line, "depth", cs_depth_name(step->depth));
 	put_or_null(&line, "graph", step->graph_id, 0);
 	put_or_null(&line, "correlation", step->correlation_id, 0);
@@ -210,6 +213,19 @@ put_host_launch(FILE *stream, const struct cs_target *target, const struct cs_re
 }
 
 static void
+put_still(FILE *stream, const struct cs_target *target, const struct cs_record *record)
+{
+	struct cs_json_line line;
+
+	begin(&line, stream, "still", target);
+	put_index(&line, "gpu", cs_target_gpu(target, record->gpu));
+	cs_json_line_unsigned(&line, "start_ns", record->start_ns);
+	cs_json_line_unsigned(&line, "end_ns", record->end_ns);
+	put_or_null(&line, "busy_percent", record->value, CS_STILL_UNKNOWN);
+	cs_json_line_end(&line);
+}
+
+static void
 put_other(FILE *stream, const struct cs_target *target, const struct cs_record *record)
 {
 	switch (record->type) {
@@ -221,6 +237,9 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 		break;
 	case CS_RECORD_HOST_LAUNCH:
 		put_host_launch(stream, target, record);
+		break;
+	case CS_RECORD_STILL:
+		put_still(stream, target, record);
 		break;
 	default:
 		break;

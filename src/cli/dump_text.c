@@ -47,8 +47,13 @@ put_step(FILE *stream, const struct cs_target *target, const struct cs_step *ste
 	begin(stream, target, step->start_ns, "step");
 	put_index(stream, "gpu", cs_target_gpu(target, step->gpu));
 	put_index(stream, "rank", step->rank);
-	fprintf(stream, " step=%" PRIu64 " phase=%s depth=%s", step->step, cs_phase_name(step->phase),
-		cs_depth_name(step->depth));
+	fprintf(stream, " step=%" PRIu64 " phase=%s by=%s", step->step, cs_phase_name(step->phase),
+		cs_phase_rule_name(step->phase_rule));
+	if (step->phase_line)
+		fprintf(stream, ":%" PRIu32, step->phase_line);
+	else if (step->phase_name)
+		fprintf(stream, ":%s", cs_dictionary_borrow_name(target->dictionary, step->phase_name));
+	fprintf(stream, " depth=%s", cs_depth_name(step->depth));
 	if (step->depth == CS_DEPTH_DEEP)
 		fprintf(stream, " collectives=%u", step->collectives);
 	put_duration(stream, "took", step->end_ns - step->start_ns);
@@ -106,6 +111,14 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 		else
 			fprintf(stream, " graph=%u", record->graph_id);
 		fprintf(stream, " thread=%" PRIu64, record->value);
+		break;
+	case CS_RECORD_STILL:
+		begin(stream, target, record->start_ns, "still");
+		put_index(stream, "gpu", cs_target_gpu(target, record->gpu));
+		if (record->value == CS_STILL_UNKNOWN)
+			fputs(" gpu-busy=unknown", stream);
+		else
+			fprintf(stream, " gpu-busy=%" PRIu64 "%%", record->value);
 		break;
 	default:
 		return;

@@ -162,11 +162,52 @@ test_anything(void **state)
 		play(&options[i % 4]);
 }
 
+/* One collective that ends an hour later, and launches without any on another stream: what waits behind it is
+ * bounded. */
+static void
+test_endless_collective(void **state)
+{
+	struct cs_analysis_counts counts;
+	struct scene scene;
+	uint32_t label;
+
+	(void)state;
+	scene_open(&scene, 1, NULL);
+	label = scene_label(&scene, 0, CS_OP_ALL_REDUCE, 4096, 1, 0);
+	scene_put(&scene, 0,
+		(struct cs_record){.type = CS_RECORD_COLLECTIVE,
+			.flags = CS_RECORD_IN_GRAPH,
+			.ref = label,
+			.end_ns = 3600000 * MS,
+			.correlation_id = 1,
+			.graph_id = 9,
+			.stream_id = 3});
+	for (uint32_t i = 0; i < 100000; i++) {
+		scene_put(&scene, 0,
+			(struct cs_record){.type = CS_RECORD_BUSY,
+				.flags = CS_RECORD_IN_GRAPH,
+				.start_ns = i * MS,
+				.end_ns = i * MS + 100 * US,
+				.correlation_id = 10 + i,
+				.graph_id = 10,
+				.stream_id = 7});
+		if (i % 100)
+			continue;
+		scene_advance(&scene, i * MS + MS);
+		cs_analysis_read_counts(scene.analysis, &counts);
+		/* 2 s of them are within the horizon. */
+		assert_true(counts.steps + counts.incomplete_steps + 16384 + 2100 >= i);
+	}
+	assert_int_equal(counts.dropped, 0);
+	scene_close(&scene);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_endless_collective),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

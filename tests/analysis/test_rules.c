@@ -143,6 +143,8 @@ test_conditions(void **state)
 		.count = 4 * 7168,
 	};
 
+	uint32_t line = 0;
+
 	(void)state;
 	assert_int_equal(write_rules("hidden 7168\n"
 				     "prefill tokens=257..\n"
@@ -152,18 +154,23 @@ test_conditions(void **state)
 				     "decode launches=1 graph=yes\n"),
 		0);
 	assert_int_equal(cs_rules_load(path, &rules, NULL, 0), 0);
-	assert_int_equal(cs_rules_phase(rules, &facts), CS_PHASE_VERIFY);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), CS_PHASE_VERIFY);
+	assert_int_equal(line, 5);
 	facts.after = "";
-	assert_int_equal(cs_rules_phase(rules, &facts), CS_PHASE_DECODE);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), CS_PHASE_DECODE);
+	assert_int_equal(line, 6);
 	facts.count = 300 * 7168;
-	assert_int_equal(cs_rules_phase(rules, &facts), CS_PHASE_PREFILL);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), CS_PHASE_PREFILL);
+	assert_int_equal(line, 2);
 	facts.count = 0;
 	facts.collectives = 3;
-	assert_int_equal(cs_rules_phase(rules, &facts), CS_PHASE_DRAFT_EXTEND);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), CS_PHASE_DRAFT_EXTEND);
+	assert_int_equal(line, 3);
 	facts.bytes = CS_BYTES_UNKNOWN;
-	assert_int_equal(cs_rules_phase(rules, &facts), CS_PHASE_DRAFT);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), CS_PHASE_DRAFT);
+	assert_int_equal(line, 4);
 	facts.graph = false;
-	assert_int_equal(cs_rules_phase(rules, &facts), -ENODATA);
+	assert_int_equal(cs_rules_phase(rules, &facts, &line), -ENODATA);
 	assert_false(cs_rules_merge(rules));
 	cs_rules_destroy(rules);
 }
@@ -213,8 +220,13 @@ test_in_the_analysis(void **state)
 	assert_int_equal(scene.steps[3].phase, CS_PHASE_PREFILL);
 	assert_int_equal(scene.steps[3].collectives, 40);
 	assert_int_equal(scene.steps[3].launches, 2);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++) {
+		static const uint32_t lines[] = {4, 1, 1, 3};
+
 		assert_int_equal(scene.steps[i].phase_rule, CS_PHASE_RULE_USER);
+		assert_int_equal(scene.steps[i].phase_line, lines[i]);
+		assert_int_equal(scene.steps[i].phase_name, 0);
+	}
 	scene_close(&scene);
 }
 

@@ -72,6 +72,11 @@ test_sglang(void **state)
 		expect_step(&scene, i + 1, CS_PHASE_VERIFY, CS_PHASE_RULE_MARKER, TARGET);
 		expect_step(&scene, i + 2, CS_PHASE_DRAFT_EXTEND, CS_PHASE_RULE_MARKER, 3);
 		assert_int_equal(scene.steps[i + 1].end_ns - scene.steps[i + 1].start_ns, TARGET * 45 * US);
+		/* The marker behind a step knows it better than the one before. */
+		assert_int_equal(scene.steps[i].phase_name, scene_name(&scene, 0, "build_tree_efficient"));
+		assert_int_equal(scene.steps[i + 1].phase_name,
+			scene_name(&scene, 0, "verify_tree_greedy_kernel_triton"));
+		assert_int_equal(scene.steps[i + 2].phase_name, scene.steps[i + 1].phase_name);
 	}
 	scene_close(&scene);
 }
@@ -682,6 +687,7 @@ test_nvtx(void **state)
 	scene_play(&scene);
 	assert_int_equal(scene.other_count, 4);
 	expect_step(&scene, 0, CS_PHASE_VERIFY, CS_PHASE_RULE_NVTX, TARGET);
+	assert_int_equal(scene.steps[0].phase_name, scene_name(&scene, 0, "verify"));
 	scene_close(&scene);
 }
 

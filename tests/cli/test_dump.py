@@ -2,6 +2,7 @@
 """collscope dump: exactly what was written comes out, of running and of dead processes."""
 import json
 import os
+import pathlib
 import subprocess
 import time
 import unittest
@@ -44,6 +45,15 @@ class Dump(cli.Test):
                          ("deep", 1, 3, False, writer.base_ns - 1000))
         (loss,) = cli.of_kind(objects, "loss")
         self.assertEqual((loss["cause"], loss["count"], loss["start_ns"]), ("cupti_dropped", 5, at + 90000))
+
+    def test_rule_by_range(self):
+        """The range holds the first launch's call and, as the others' calls were not seen, their steps."""
+        self.write()
+        rules = pathlib.Path(self.dir).with_name("rules")
+        rules.write_text("prefill range=decode*\n")
+        objects = self.dump("--steps", str(rules))
+        steps = [(o["phase"], o["phase_rule"], o["phase_line"]) for o in cli.of_kind(objects, "step") if o["graph"]]
+        self.assertEqual(steps, LAUNCHES * [("prefill", "user", 1)])
 
     def test_dead_process(self):
         writer = self.write()

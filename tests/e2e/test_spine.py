@@ -357,6 +357,45 @@ class VllmV2(Vllm, NodeTest):
         self.assertEqual(found, {("verify", 81, 1): count, ("draft_extend", 3, 1): count - unknown, ("draft", 6, 1): count})
 
 
+class Rules(NodeTest):
+    """The user's rules: by marker kernel, tokens and collectives, bytes and launches; the same in the command and the exporter."""
+    TEXT = """hidden 7168
+draft_extend after=_prepare_prefill*   # no marker of ours
+prefill tokens=3 collectives=80..      # 43,008 bytes of bfloat16
+decode bytes=..14K launches=1 before=_combine*
+verify bytes=..14K                     # the last one: nothing comes after it
+"""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("vllm-v2", flags=("--linger", "1"))
+        cls.rules = cls.node.output / "rules"
+        cls.rules.write_text(cls.TEXT)
+        cls.node.start_exporter(f"--collscope.steps={cls.rules}")
+        cls.metrics = cls.scrape_when_counted()
+        cls.count = sum(rank["steps"] for rank in cls.node.truth["ranks"])
+
+    def test_dump(self):
+        text = self.node.collscope("dump", "--format", "jsonl", "--steps", str(self.rules), "--kind", "step")
+        found = collections.Counter((line["phase"], line["phase_rule"], line["phase_line"], line["collectives"])
+                                    for line in map(json.loads, text.splitlines()))
+        ranks = len(self.node.truth["ranks"])
+        self.assertEqual(found, {("prefill", "user", 3, 81): self.count, ("draft_extend", "user", 2, 3): self.count,
+                                 ("decode", "user", 4, 6): self.count - ranks, ("verify", "user", 5, 6): ranks})
+
+    def test_text(self):
+        text = self.node.collscope("dump", "--format", "text", "--steps", str(self.rules), "--kind", "step")
+        self.assertEqual(len(re.findall(r"phase=prefill by=user:3 ", text)), self.count)
+        text = self.node.collscope("dump", "--format", "text", "--kind", "step")
+        self.assertEqual(len(re.findall(r"phase=verify by=marker:_rejection_kernel ", text)), self.count)
+
+    def test_exporter(self):
+        ranks = len(self.node.truth["ranks"])
+        self.assertEqual(by(self.metrics, DURATION + "_count", "phase"),
+                         {("prefill",): 81 * self.count, ("draft_extend",): 3 * self.count,
+                          ("decode",): 6 * (self.count - ranks), ("verify",): 6 * ranks})
+
+
 class Still(LongTest):
     """Plays a scenario beside a running exporter and keeps what the command, /metrics and the exporter's log say of ranks that
     stand still."""

@@ -34,6 +34,7 @@ EXPORTER, WRITER = sys.argv[1:3]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
+MARK, MARKER, HOST_LAUNCH = 5, 7, 8
 STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
 WINDOWS_SKIPPED, STEP_RATIOS = 88, 496
@@ -685,6 +686,33 @@ class Processes(Case):
         writer.kill()
         self.assertEqual(server.process.wait(DEADLINE_S), 0)
         self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
+
+    def test_rules(self):
+        """Each condition of a rule file decides one launch; the last one has none that fits."""
+        writer, label = self.rank(0, 1)
+        small = int(writer.say("label", "all_reduce", "nccl", 14336, 0, 1, 1, 0))
+        marker, name = int(writer.say("name", "my_marker_kernel")), int(writer.say("name", "ingest 7"))
+        begin = time.time_ns() - 20 * 10**9
+        for launch, (count, which, size) in enumerate(((3, label, 43008), (3, label, 43008), (5, label, 43008), (3, small, 14336),
+                                                       (4, small, 14336), (2, label, 43008))):
+            at = begin + launch * 50_000 * US
+            if launch == 0:
+                writer.say("record", MARK, 0, 0, 0, name, at - 500 * US, at - 100 * US, 77, 0, 0, 0, 0)
+                writer.say("record", HOST_LAUNCH, 0, 0, 0, 0, at - 400 * US, at - 390 * US, 77, 0, 1, 20, 0)
+            if launch == 1:
+                writer.say("record", MARKER, 0, 0, 0, marker, at - 50 * US, at - 40 * US, 0, 0, 0, 0, 3)
+            for i in range(count):
+                start = at + i * 300 * US
+                writer.collective(which, start, start + 100 * US, size, node=i + 1, correlation=launch + 1, graph=20 + launch)
+        with tempfile.NamedTemporaryFile("w") as rules:
+            rules.write("prefill range=ingest*\ndraft_extend after=my_marker*\nverify collectives=5\ndecode bytes=14K launches=1 "
+                        "collectives=..3\ndraft collectives=4\n")
+            rules.flush()
+            server = self.exporter(f"--collscope.steps={rules.name}")
+            wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == 20)
+            found = {phase: pick(server.samples(), "collective_duration_seconds_count", phase=phase)
+                     for phase in ("prefill", "draft_extend", "verify", "decode", "draft", "unknown")}
+        self.assertEqual(found, {"prefill": 3, "draft_extend": 3, "verify": 5, "decode": 3, "draft": 4, "unknown": 2})
 
     def test_stall(self):
         """A graph of 4 all-reduces ran whole 3 times; the fourth launch stopped after 2, 30 s ago, and tracing still looks."""

@@ -314,7 +314,7 @@ test_table(void **state)
 	const struct cs_variable *variables = cs_variables(&count);
 
 	(void)state;
-	assert_int_equal(count, 24);
+	assert_int_equal(count, 25);
 	for (size_t i = 0; i < count; i++) {
 		struct complaints complaints;
 		struct cs_settings settings;
