@@ -186,11 +186,19 @@ cs_delivery_pace_end(uint64_t now_ns)
 }
 
 void
+cs_delivery_pace_wait(uint64_t now_ns)
+{
+	pthread_mutex_lock(&parse_lock);
+	cs_pace_wait(&activity.pace, now_ns);
+	pthread_mutex_unlock(&parse_lock);
+}
+
+void
 cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns)
 {
 	pthread_mutex_lock(&parse_lock);
 	*kernels = activity.pace.kernels;
-	*first_ns = activity.pace.first_ns;
+	*first_ns = activity.pace.waiting_ns != 0 ? activity.pace.after_ns : activity.pace.first_ns;
 	pthread_mutex_unlock(&parse_lock);
 }
 

@@ -43,10 +43,11 @@ struct cs_delivery_counts {
 };
 /* held leaves out the first `ignore_before` buffers that were taken. */
 void cs_delivery_count(uint64_t ignore_before, struct cs_delivery_counts *counts);
-/* Of the window that began last (pace.h). begin: now, CLOCK_REALTIME; end: it is over; look: how many kernels
- * and since when (0: none) up to now; take: a copy. */
+/* Of the window that began last (pace.h): cs_pace_begin, _end, _wait; how many kernels it has seen and since
+ * when (0: none; while it waits: none since then); a copy. */
 void cs_delivery_pace_begin(uint64_t now_ns);
 void cs_delivery_pace_end(uint64_t now_ns);
+void cs_delivery_pace_wait(uint64_t now_ns);
 void cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns);
 void cs_delivery_pace_take(struct cs_pace *pace);
 /* Devices that records came from and that nobody has named yet, one bit each; forgets them. */

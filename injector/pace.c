@@ -16,6 +16,7 @@ cs_pace_begin(struct cs_pace *pace, uint64_t now_ns)
 	pace->close_ns = 0;
 	pace->kernels = 0;
 	pace->first_ns = 0;
+	pace->waiting_ns = pace->after_ns = 0;
 	pace->launch_count = pace->stretch_count = 0;
 	pace->last_launch = pace->last_stretch = 0;
 	memset(pace->index, 0, sizeof(pace->index));
@@ -26,6 +27,13 @@ cs_pace_end(struct cs_pace *pace, uint64_t now_ns)
 {
 	if (pace->open_ns != 0 && pace->close_ns == 0)
 		pace->close_ns = now_ns;
+}
+
+void
+cs_pace_wait(struct cs_pace *pace, uint64_t now_ns)
+{
+	if (pace->open_ns != 0 && pace->close_ns == 0 && pace->waiting_ns == 0)
+		pace->waiting_ns = now_ns;
 }
 
 static void
@@ -130,6 +138,9 @@ cs_pace_kernel(
 	pace->kernels++;
 	if (pace->first_ns == 0 || start_ns < pace->first_ns)
 		pace->first_ns = start_ns;
+	if (pace->waiting_ns != 0 && start_ns >= pace->waiting_ns &&
+		(pace->after_ns == 0 || start_ns < pace->after_ns))
+		pace->after_ns = start_ns;
 	if (graph_id != 0)
 		add_to_launch(pace, correlation_id, graph_id, start_ns, end_ns);
 	else
@@ -273,6 +284,23 @@ find_step(const struct units *units, struct cs_pace_summary *summary)
 	}
 }
 
+static uint64_t
+between(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+static uint64_t
+active_ns(const struct cs_pace *pace)
+{
+	uint64_t from_ns = pace->first_ns > pace->open_ns ? pace->first_ns : pace->open_ns;
+
+	if (pace->waiting_ns == 0)
+		return between(from_ns, pace->close_ns);
+	return between(from_ns, pace->waiting_ns) +
+	       (pace->after_ns != 0 ? between(pace->after_ns, pace->close_ns) : 0);
+}
+
 void
 cs_pace_sum_up(struct cs_pace *pace, struct cs_pace_summary *summary)
 {
@@ -285,9 +313,7 @@ cs_pace_sum_up(struct cs_pace *pace, struct cs_pace_summary *summary)
 	summary->kernels = pace->kernels;
 	if (pace->kernels == 0)
 		return;
-	summary->active_ns = pace->first_ns <= pace->open_ns   ? summary->length_ns
-			     : pace->first_ns < pace->close_ns ? pace->close_ns - pace->first_ns
-							       : 0;
+	summary->active_ns = active_ns(pace);
 	gather(pace, &units, summary);
 	find_step(&units, summary);
 }

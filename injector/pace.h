@@ -34,10 +34,12 @@ struct cs_pace_unit {
 };
 
 struct cs_pace {
-	uint64_t open_ns;  /* 0: no window, kernels are ignored */
-	uint64_t close_ns; /* 0: still open */
-	uint64_t kernels;  /* of the window */
-	uint64_t first_ns; /* least start of one; 0 none */
+	uint64_t open_ns;    /* 0: no window, kernels are ignored */
+	uint64_t close_ns;   /* 0: still open */
+	uint64_t kernels;    /* of the window */
+	uint64_t first_ns;   /* least start of one; 0 none */
+	uint64_t waiting_ns; /* since then the window waits for work; 0: it does not */
+	uint64_t after_ns;   /* least start of a kernel since then; 0 none */
 	uint32_t launch_count, stretch_count;
 	uint32_t last_launch, last_stretch;
 	struct cs_pace_unit launches[CS_PACE_LAUNCHES];
@@ -48,6 +50,8 @@ struct cs_pace {
 /* A window begins; what is known of the one before goes. end: nothing that starts later is of it. */
 void cs_pace_begin(struct cs_pace *pace, uint64_t now_ns);
 void cs_pace_end(struct cs_pace *pace, uint64_t now_ns);
+/* Its work seems to be over, it waits for more: what lies between is idle time. Once per window. */
+void cs_pace_wait(struct cs_pace *pace, uint64_t now_ns);
 
 /* A kernel record. graph_id 0: eager. */
 void cs_pace_kernel(
@@ -56,7 +60,7 @@ void cs_pace_kernel(
 struct cs_pace_summary {
 	uint64_t length_ns; /* of the window */
 	uint64_t kernels;
-	uint64_t active_ns; /* from the first kernel's start to the window's end; 0: none */
+	uint64_t active_ns; /* from the first kernel's start to the window's end, without waiting; 0: none */
 	uint64_t busy_ns;   /* sum over units, cut ones too; at most active_ns */
 	uint32_t whole;     /* whole steps of the graph (or of eager work) that has most of them */
 	uint64_t step_ns;   /* longest usual step; 0: no two whole steps of one kind */

@@ -31,7 +31,7 @@ costs_too_much(const struct cs_worker *w)
 	uint64_t kernels, first_ns;
 
 	cs_delivery_pace_look(&kernels, &first_ns);
-	if (kernels == 0 || first_ns >= w->now_ns)
+	if (first_ns == 0 || first_ns >= w->now_ns)
 		return false;
 	return cs_governor_overdraws(&w->governor, w->monotonic_ns, w->now_ns - first_ns, kernels);
 }
@@ -125,7 +125,7 @@ cs_worker_prolong_sampling(struct cs_worker *w)
 	if (!w->sampling)
 		return false;
 	cs_delivery_pace_look(&kernels, &work_ns);
-	if (kernels == 0)
+	if (work_ns == 0)
 		return false;
 	cs_windows_work(&w->windows, work_ns, w->now_ns);
 	w->prolonged_ns = work_ns + w->schedule.window_ns;

@@ -141,6 +141,7 @@ cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan)
 	w->lingering = plan->depth != CS_DEPTH_DEEP && must_linger(w);
 	if (w->lingering) {
 		cs_windows_wait(&w->windows, w->now_ns);
+		cs_delivery_pace_wait(w->now_ns);
 		return; /* the window goes on */
 	}
 	w->asked = !plan->sampled;

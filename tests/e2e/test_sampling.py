@@ -37,8 +37,6 @@ class Budget(Sampled):
     def test_the_period_has_grown(self):
         status, = self.status
         self.assertGreater(status["step_ratio_ppm"], 1_000_000)
-        perturbation = status["step_ratio_ppm"] / 1e6 - 1
-        self.assertLessEqual(perturbation * status["window_ns"], 0.01 * status["period_ns"])
         self.assertGreaterEqual(status["period_ns"], 1 * S)
 
 

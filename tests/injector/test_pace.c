@@ -176,6 +176,30 @@ test_idle_time(void **state)
 	assert_int_equal(summary.active_ns, 2900 * MS);
 }
 
+/* Work for 30 ms, then the window waits for an hour, then work for 50: that is 130 with its last 50. */
+static void
+test_waiting(void **state)
+{
+	const uint64_t hour_ns = 3600 * CS_NS_PER_S;
+
+	(void)state;
+	cs_pace_begin(&pace, BEGIN);
+	cs_pace_kernel(&pace, 1, 1, BEGIN + 20 * MS, BEGIN + 50 * MS);
+	cs_pace_wait(&pace, BEGIN + 100 * MS);
+	cs_pace_wait(&pace, BEGIN + 200 * MS); /* it does already */
+	cs_pace_kernel(&pace, 2, 1, BEGIN + hour_ns, BEGIN + hour_ns + 5 * MS);
+	cs_pace_end(&pace, BEGIN + hour_ns + 50 * MS);
+	cs_pace_sum_up(&pace, &summary);
+	assert_int_equal(summary.active_ns, 80 * MS + 50 * MS);
+	/* No work came any more. */
+	cs_pace_begin(&pace, BEGIN);
+	cs_pace_kernel(&pace, 1, 1, BEGIN + 20 * MS, BEGIN + 50 * MS);
+	cs_pace_wait(&pace, BEGIN + 100 * MS);
+	cs_pace_end(&pace, BEGIN + hour_ns);
+	cs_pace_sum_up(&pace, &summary);
+	assert_int_equal(summary.active_ns, 80 * MS);
+}
+
 static void
 test_nothing(void **state)
 {
@@ -200,6 +224,7 @@ main(void)
 		cmocka_unit_test(test_longest_graph),
 		cmocka_unit_test(test_usual),
 		cmocka_unit_test(test_idle_time),
+		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_nothing),
 	};
 
