@@ -14,6 +14,7 @@
 #include "nvtx/nvtx_activate.h"
 #include "rundir.h"
 #include "subscription.h"
+#include "suspects.h"
 #include "tracing.h"
 #include "witness.h"
 #include "worker.h"
@@ -84,6 +85,10 @@ hurry(void)
 static void
 stand_aside(struct cs_instance *instance, const char *other)
 {
+	char suspect[128];
+
+	if (!other[0] && cs_suspects_name(suspect, sizeof(suspect)))
+		other = suspect;
 	cs_log_warn(
 		"Another tool uses CUPTI in this process%s%s; collective profiling waits until it is gone "
 		"(docs/coexistence.md).",

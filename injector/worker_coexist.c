@@ -7,6 +7,7 @@
 #include "labels/labels.h"
 #include "log.h"
 #include "subscription.h"
+#include "suspects.h"
 #include "tracing.h"
 #include "witness.h"
 
@@ -58,16 +59,19 @@ settle(struct cs_worker *w, bool foreign)
 static void
 yield_to_other(struct cs_worker *w)
 {
+	char suspect[128];
 	uint64_t step_back_ns;
 
 	if (w->yields != 0 && cs_coexist_forgives(w->monotonic_ns - w->last_yield_ns))
 		w->yields = 0;
 	step_back_ns = cs_coexist_step_back_ns(w->instance->settings.step_back_s, w->yields++);
 	w->last_yield_ns = w->monotonic_ns;
+	cs_suspects_name(suspect, sizeof(suspect));
 	snprintf(w->reason, sizeof(w->reason),
-		"Another tool (torch.profiler?) has taken over CUPTI's buffers; looking again in %llu s, "
-		"unless "
-		"paused (docs/coexistence.md)",
+		"Another tool, perhaps %s, has taken over CUPTI's buffers; looking again in %llu s, unless "
+		"paused "
+		"(docs/coexistence.md)",
+		suspect[0] ? suspect : "torch.profiler",
 		(unsigned long long)((step_back_ns + CS_NS_PER_S - 1) / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
 	cs_worker_end_sampling(w);
@@ -265,7 +269,7 @@ cs_worker_give_up_subscription(struct cs_worker *w)
 	if (w->schedule.mode == CS_MODE_DEMAND)
 		leave_cupti_if_safe(w);
 	cs_instance_leave_cupti();
-	cs_log_debug("Subscription given up");
+	cs_log_info("CUPTI's subscription is given up: torch.profiler sees the GPU from now on");
 }
 
 /* Labels are learnt: give torch.profiler its chance. In demand mode nothing of CUPTI is needed any more. */

@@ -21,3 +21,19 @@ set_tests_properties(test_injector_host PROPERTIES TIMEOUT 600)
 add_executable(read_segments read_segments.c)
 target_link_libraries(read_segments PRIVATE cs_reader)
 cs_target(read_segments)
+
+# Libraries with the needs and names that give a tool away.
+foreach(pair other_tool:. torch_cpu:. ToolsInjection64:nsight-systems)
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 name)
+    list(GET pair 1 folder)
+    add_library(fake_${name} SHARED fake_tool.c)
+    target_link_libraries(fake_${name} PRIVATE cs_fake_cupti13 cs::cuda_headers)
+    set_target_properties(fake_${name} PROPERTIES OUTPUT_NAME ${name}
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/tools/${folder})
+    cs_target(fake_${name})
+endforeach()
+cs_unit_test(test_suspects SOURCES test_suspects.c LIBS cs_injector)
+target_compile_definitions(test_suspects PRIVATE CS_TEST_OTHER="$<TARGET_FILE:fake_other_tool>"
+    CS_TEST_TORCH="$<TARGET_FILE:fake_torch_cpu>" CS_TEST_NSIGHT="$<TARGET_FILE:fake_ToolsInjection64>")
+add_dependencies(test_suspects fake_other_tool fake_torch_cpu fake_ToolsInjection64)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may be the other tool. CUPTI tells only from 13.0 on, and only who holds the subscription; what is
+ * always there to be seen are the process's libraries and its environment: libraries that need libcupti
+ * (DT_NEEDED: torch's libtorch_cpu.so, with kineto inside), those of Nsight by their folder, and nsys'
+ * NSYS_PROFILING_SESSION_ID. A tool that opens libcupti by itself is not found. Being there is no proof of
+ * having done it: "perhaps".
+ *
+ * Worker and start-up: takes the loader's lock for a moment; allocates nothing.
+ */
+#ifndef CS_SUSPECTS_H
+#define CS_SUSPECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* "torch.profiler (libtorch_cpu.so)" and the like, the likeliest first; false and "" when nobody is found.
+ * Cut to fit. */
+bool cs_suspects_name(char *text, size_t text_bytes);
+
+#endif
