@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep against a definition that needs no thought: look at each nanosecond and see what is open. 20,000
- * random scenarios with fixed seed: up to 14 records on four streams in 120 ns, all classes, ties, empty
- * records, records of one stream over each other, fed in random order.
+ * The sweep against a definition that needs no thought: look at each nanosecond and see what is open. 100,000
+ * random scenarios (50 analyses of 2,000 each) with fixed seed: up to 14 records on four streams in 120 ns,
+ * all classes, ties, empty records, records of one stream over each other, fed in random order.
  */
 #include "scene.h"
 
