@@ -86,6 +86,7 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 {
 	int gpu;
 
+	activity->timed++;
 	if (__builtin_expect(!times_good(activity, start_ns, end_ns), 0)) {
 		activity->bad++;
 		return false;
@@ -276,6 +277,7 @@ publish_counts(struct cs_activity *activity)
 		atomic_store_explicit(
 			&status->last_record_end_ns, activity->last_end_ns, memory_order_relaxed);
 	atomic_fetch_add_explicit(&activity->kernels_total, activity->kernels, memory_order_relaxed);
+	atomic_fetch_add_explicit(&activity->timed_total, activity->timed, memory_order_relaxed);
 	atomic_fetch_add_explicit(&activity->bad_total, activity->bad, memory_order_relaxed);
 }
 
@@ -287,6 +289,7 @@ cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_by
 
 	activity->now_ns = now_ns;
 	activity->kernels = 0;
+	activity->timed = 0;
 	activity->bad = 0;
 	activity->unknown_device = 0;
 	activity->last_end_ns = 0;

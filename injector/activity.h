@@ -45,9 +45,9 @@ struct cs_activity {
 	struct cs_pace pace; /* of the window that the worker has begun */
 	uint64_t now_ns;
 	/* of the buffer being parsed */
-	uint64_t kernels, bad, unknown_device, last_end_ns;
-	/* of all; for the watchdog */
-	_Atomic uint64_t kernels_total, bad_total;
+	uint64_t kernels, timed, bad, unknown_device, last_end_ns;
+	/* of all; for the watchdog: records that should have times, and those without good ones */
+	_Atomic uint64_t kernels_total, timed_total, bad_total;
 };
 
 typedef CUptiResult (*cs_activity_next)(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record);

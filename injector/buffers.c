@@ -113,9 +113,12 @@ take_reserve(struct cs_buffers *buffers)
 static int
 take_fresh(struct cs_buffers *buffers)
 {
+	uint32_t limit = atomic_load_explicit(&buffers->may_refuse, memory_order_relaxed)
+				 ? CS_BUFFER_FRESH_NORMAL
+				 : CS_BUFFER_FRESH_MAX;
 	uint8_t *memory;
 
-	if (atomic_fetch_add(&buffers->fresh_mapped, 1) >= CS_BUFFER_FRESH_MAX)
+	if (atomic_fetch_add(&buffers->fresh_mapped, 1) >= limit)
 		goto none;
 	memory = map(CS_BUFFER_RESERVE_BYTES, 0);
 	/* There is a free entry: as many claims as entries, and give clears one before it takes its claim
@@ -142,11 +145,15 @@ take_without_account(struct cs_buffers *buffers)
 
 	if (atomic_load_explicit(&buffers->may_refuse, memory_order_relaxed))
 		return NULL;
-	memory = map(CS_BUFFER_RESERVE_BYTES, 0);
-	if (!memory)
-		return last_resort;
-	atomic_fetch_add_explicit(&buffers->abandoned, 1, memory_order_relaxed);
-	return memory;
+	if (atomic_fetch_add_explicit(&buffers->abandoned, 1, memory_order_relaxed) <
+		CS_BUFFER_ABANDONED_MAX) {
+		memory = map(CS_BUFFER_RESERVE_BYTES, 0);
+		if (memory)
+			return memory;
+	}
+	atomic_fetch_sub_explicit(&buffers->abandoned, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&buffers->shared, 1, memory_order_relaxed);
+	return last_resort;
 }
 
 static void

@@ -8,12 +8,14 @@
  * that. Two holders never share a buffer: a design with one static buffer for everybody broke with
  * CUPTI 13.0.
  *
- * When CS_BUFFER_FRESH_MAX mappings are held, too (a thousand threads in one flood), or there is no memory:
+ * When as many fresh mappings are held as there may be, or there is no memory:
  *
- *   may_refuse      the answer is NULL. From 12.9 on CUPTI then drops the record and goes on.
- *   not may_refuse  CUPTI before 12.9 crashes on NULL. It gets a mapping that nobody keeps account of: its
- *                   records are not read and it is never unmapped, but it is nobody else's. Only when not
- *                   even that is to be had, one static buffer serves all; what is in it is not looked at.
+ *   may_refuse      (at most CS_BUFFER_FRESH_NORMAL, so that the library stays within its 32 MiB) the answer
+ * is NULL. From 12.9 on CUPTI then drops the record, counts it and goes on. not may_refuse  (at most
+ * CS_BUFFER_FRESH_MAX: a host that lives is worth more than the bound) CUPTI before 12.9 crashes on NULL. It
+ * gets a mapping that nobody keeps account of: its records are not read and it is never unmapped, but it is
+ * nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or without memory, one static buffer serves all;
+ * what is in it is not looked at, and `shared` counts how often: the worker then ends tracing for good.
  *
  * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
  * was switched off.
@@ -32,7 +34,9 @@
 #define CS_BUFFERS_MAX          32U
 #define CS_BUFFER_RESERVE_BYTES (16U * 1024U)
 #define CS_BUFFER_RESERVE_MAX   64U
-#define CS_BUFFER_FRESH_MAX     1024U
+#define CS_BUFFER_FRESH_NORMAL  64U
+#define CS_BUFFER_FRESH_MAX     512U
+#define CS_BUFFER_ABANDONED_MAX 64U
 
 struct cs_buffers {
 	uint8_t *pool;    /* NULL before init */
@@ -42,7 +46,8 @@ struct cs_buffers {
 	_Atomic uint64_t reserve_free; /* one bit per buffer */
 	_Atomic bool may_refuse;       /* false until set */
 	_Atomic uint32_t fresh_mapped; /* entries of `fresh` in use, or about to be */
-	_Atomic uint64_t abandoned;    /* mappings without an account */
+	_Atomic uint32_t abandoned;    /* mappings without an account */
+	_Atomic uint64_t shared;       /* answers that were the static buffer */
 	_Atomic(uint8_t *) fresh[CS_BUFFER_FRESH_MAX];
 	/* CLOCK_REALTIME of take, 0 while not held; pool, reserve, fresh in this order */
 	_Atomic uint64_t held_since_ns[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX];
@@ -58,7 +63,7 @@ struct cs_buffers {
 int cs_buffers_init(struct cs_buffers *buffers, uint32_t count);
 /* For tests; nothing may be held. */
 void cs_buffers_destroy(struct cs_buffers *buffers);
-/* What is mapped now: pool, reserve and fresh mappings. */
+/* What is mapped now: pool, reserve, fresh mappings and those without an account. */
 uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 
 /* 8-aligned. Returns false when the pool was empty and a small buffer was given instead, or none: NULL and 0

@@ -110,6 +110,9 @@ cs_instance_set_state(enum cs_state state, const char *reason)
 
 	if (!writer || atomic_load_explicit(&instance.dead, memory_order_relaxed))
 		return;
+	/* The worker goes dormant in the middle of a turn, at whose end it says what it was before. */
+	if (state != CS_STATE_DORMANT && atomic_load_explicit(&instance.dormant, memory_order_relaxed))
+		return;
 	atomic_store_explicit(
 		&cs_segment_writer_status(writer)->state, (uint64_t)state, memory_order_relaxed);
 	if (strncmp(last, reason, sizeof(last) - 1) == 0)
@@ -151,7 +154,7 @@ cs_instance_go_dormant(const char *format, ...)
 	vsnprintf(reason, sizeof(reason), format, arguments);
 	va_end(arguments);
 	cs_log_warn("Collective profiling is off in this process: %s.", reason);
-	if (!atomic_load(&instance.writer))
+	if (!atomic_load(&instance.writer) && !instance.no_room)
 		make_reason_segment();
 	cs_instance_set_state(CS_STATE_DORMANT, reason);
 	errno = saved_errno;

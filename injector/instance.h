@@ -25,6 +25,7 @@ struct cs_instance {
 	struct cs_catalog *catalog;
 	char directory[CS_PATH_BYTES]; /* run directory */
 
+	bool no_room; /* not even for a segment that says so; start-up */
 	_Atomic bool dead;
 	_Atomic bool dormant;
 	_Atomic bool exiting;
@@ -60,7 +61,8 @@ void cs_instance_publish_writer(struct cs_segment_writer *writer);
  */
 void cs_instance_go_dormant(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* STATUS state, and PROCESS reason ("" = none) when it has changed. Worker and start-up. */
+/* STATUS state, and PROCESS reason ("" = none) when it has changed; nothing but DORMANT once we are. Worker
+ * and start-up. */
 void cs_instance_set_state(enum cs_state state, const char *reason);
 
 /*

@@ -12,6 +12,7 @@
 #include "log.h"
 #include "nccl/nccl_activate.h"
 #include "nvtx/nvtx_activate.h"
+#include "room.h"
 #include "rundir.h"
 #include "subscription.h"
 #include "suspects.h"
@@ -39,6 +40,23 @@ load_catalog(struct cs_instance *instance)
 
 	if (cs_catalog_load(instance->settings.catalog, &instance->catalog, complaint, sizeof(complaint)) < 0)
 		cs_log_warn("Cannot use COLLSCOPE_CATALOG, built-in rules only: %s", complaint);
+}
+
+/* 0, or dormant without even a segment: what we took the host would lack. */
+static int
+look_for_room(struct cs_instance *instance)
+{
+	const char *limit = "";
+	uint64_t left_bytes = cs_room_left_bytes(&limit);
+
+	if (left_bytes >= CS_ROOM_NEEDED_BYTES)
+		return 0;
+	instance->no_room = true;
+	cs_instance_go_dormant(
+		"%s leaves %llu MiB to this process, and %llu are needed beside what it uses itself; "
+		"raise it",
+		limit, (unsigned long long)(left_bytes >> 20), CS_ROOM_NEEDED_BYTES >> 20);
+	return -ENOMEM;
 }
 
 /* 0, or dormant. Before anything of CUPTI is touched, so that a bad directory costs the host nothing. */
@@ -145,7 +163,7 @@ cs_instance_start(void)
 	cs_identity_keep_environment(environ);
 	hurry();
 	cs_fork_register();
-	if (prepare_directory(instance) < 0 || load_cupti(instance) < 0)
+	if (look_for_room(instance) < 0 || prepare_directory(instance) < 0 || load_cupti(instance) < 0)
 		goto out;
 	load_catalog(instance);
 	if (!instance->catalog) {

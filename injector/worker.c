@@ -101,6 +101,7 @@ turn(struct cs_worker *w)
 		cs_worker_unsubscribe_when_quiet(w);
 		cs_worker_watch_timestamps(w);
 		cs_worker_watch_still(w);
+		cs_worker_watch_buffers(w);
 		cs_worker_update_memory(w);
 	}
 	cs_worker_update_status(w);

@@ -10,6 +10,8 @@ cs_worker_flush(struct cs_worker *w)
 {
 	if (!atomic_load(&w->instance->callbacks_registered) || !cs_instance_enter_cupti())
 		return;
+	/* Of a GPU whose first context came up just now: its records would be lost. */
+	cs_worker_name_devices(w);
 	w->instance->cupti.activity_flush_all(0);
 	cs_instance_leave_cupti();
 	atomic_fetch_add_explicit(&w->status->flushes, 1, memory_order_relaxed);

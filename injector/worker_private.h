@@ -9,6 +9,7 @@
  *   worker_coexist.c   whose CUPTI is it
  *   worker_status.c    what stands in the segment
  *   worker_still.c     no kernel ends: does the GPU work or rest
+ *   worker_watch.c     signs that we should stop
  */
 #ifndef CS_WORKER_PRIVATE_H
 #define CS_WORKER_PRIVATE_H
@@ -87,7 +88,7 @@ struct cs_worker {
 	struct cs_worker_still still;
 	uint64_t random;
 	unsigned int failures;
-	uint64_t watched_kernels, watched_bad;
+	uint64_t watched_timed, watched_bad;
 	bool finalized; /* CUPTI has left; the next window brings it back */
 	bool stays;     /* demand mode: it could not be let go of */
 	struct cs_exporter_watch exporter_watch;
@@ -137,11 +138,14 @@ void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 /* worker_status.c */
 void cs_worker_name_devices(struct cs_worker *w);
 void cs_worker_update_status(struct cs_worker *w);
-void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_update_memory(struct cs_worker *w);
 void cs_worker_answer_requests(struct cs_worker *w);
 
 /* worker_still.c; once a second. */
 void cs_worker_watch_still(struct cs_worker *w);
+
+/* worker_watch.c; once a second. All may end in going dormant. */
+void cs_worker_watch_timestamps(struct cs_worker *w);
+void cs_worker_watch_buffers(struct cs_worker *w);
 
 #endif

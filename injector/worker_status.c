@@ -7,14 +7,10 @@
 #include "identity.h"
 #include "labels/labels.h"
 #include "log.h"
-#include "release.h"
 #include "subscription.h"
 #include "thread.h"
 
 #include <errno.h>
-
-/* Records without a valid time before we give up. */
-#define BAD_RECORDS_MIN 1000U
 
 static void
 name_device(struct cs_worker *w, uint32_t device, uint32_t context_id)
@@ -84,30 +80,6 @@ cs_worker_update_status(struct cs_worker *w)
 		memory_order_relaxed);
 	atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
 	cs_instance_set_state(state_of(w), reason_of(w));
-}
-
-/* When CUPTI's device buffers are no longer recycled all times become zero: there is nothing more to learn
- * here. */
-void
-cs_worker_watch_timestamps(struct cs_worker *w)
-{
-	struct cs_delivery_counts counts;
-	uint64_t kernels, bad;
-
-	cs_delivery_count(w->ignore_before, &counts);
-	kernels = counts.kernels - w->watched_kernels;
-	bad = counts.bad - w->watched_bad;
-	if (kernels < BAD_RECORDS_MIN)
-		return;
-	w->watched_kernels = counts.kernels;
-	w->watched_bad = counts.bad;
-	if (bad > kernels / 2) {
-		cs_release(w->instance);
-		cs_instance_go_dormant(
-			"CUPTI's records have no valid times any more (%llu of %llu); restart the "
-			"process to profile it, with a newer CUPTI if this comes again",
-			(unsigned long long)bad, (unsigned long long)kernels);
-	}
 }
 
 void

@@ -282,6 +282,26 @@ close_lock(struct cs_segment_writer *writer)
 	writer->lock_fd = -1;
 }
 
+/* What fallocate(2) would do, for filters and file systems that refuse it otherwise than by EOPNOTSUPP, where
+ * the C library does this itself. */
+static int
+write_zeros(int fd, uint64_t bytes)
+{
+	static const char zeros[65536];
+	uint64_t at = 0;
+
+	while (at < bytes) {
+		size_t want = bytes - at < sizeof(zeros) ? (size_t)(bytes - at) : sizeof(zeros);
+		ssize_t got = pwrite(fd, zeros, want, (off_t)at);
+
+		if (got <= 0 && errno != EINTR)
+			return got < 0 ? errno : ENOSPC;
+		if (got > 0)
+			at += (uint64_t)got;
+	}
+	return 0;
+}
+
 static int
 reserve_blocks(int fd, uint64_t bytes)
 {
@@ -297,6 +317,8 @@ reserve_blocks(int fd, uint64_t bytes)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	result = posix_fallocate(fd, 0, (off_t)bytes);
+	if (result == EPERM || result == ENOSYS)
+		result = write_zeros(fd, bytes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -result;
 }

@@ -488,8 +488,12 @@ leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, con
 {
 	const CUresult *result = data->functionReturnValue;
 	bool succeeded = !result || *result == CUDA_SUCCESS;
-	struct cs_call done = *call;
+	struct cs_call done = {0};
 
+	/* The owner by itself: other threads look at it when they claim a slot. */
+	atomic_init(&done.slot.owner, atomic_load_explicit(&call->slot.owner, memory_order_relaxed));
+	memcpy((char *)&done + sizeof(done.slot), (const char *)call + sizeof(call->slot),
+		sizeof(done) - sizeof(done.slot));
 	call->kind = CS_CALL_NONE;
 	if (done.correlation_id != data->correlationId ||
 		done.epoch != atomic_load_explicit(&labels->epoch, memory_order_relaxed))

@@ -272,14 +272,16 @@ test_bad_times(void **state)
 	add_kernel("ar", 0x8000000000000000, 0x8000000000000000 + 5, 1);
 	add_kernel("ar", 123456789012345, 123456789012999, 1); /* raw TSC */
 	add_kernel("ar", START, START, 1);                     /* empty is fine */
+	add_copy(1, CS_COPY_TO_HOST, 0, 0, 64);
 	assert_int_equal(parse(records, 64), 2);
 	assert_int_equal(records[0].type, CS_RECORD_COLLECTIVE);
 	assert_int_equal(records[1].type, CS_RECORD_LOSS);
 	assert_int_equal(records[1].ref, CS_LOSS_BAD_TIMESTAMP);
-	assert_int_equal(records[1].value, 6);
-	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 6);
-	assert_int_equal(activity.bad_total, 6);
+	assert_int_equal(records[1].value, 7);
+	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 7);
+	assert_int_equal(activity.bad_total, 7);
 	assert_int_equal(activity.kernels_total, 7);
+	assert_int_equal(activity.timed_total, 8);
 }
 
 /* A window is closed while kernels are on their way; later another is opened. */

@@ -135,9 +135,13 @@ count_overwritten(uint8_t *const *held, uint32_t first, unsigned int count)
 	return overwritten;
 }
 
-enum { ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX, BEYOND = 10 };
+enum {
+	NORMAL = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_NORMAL,
+	ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX,
+	BEYOND = 10
+};
 
-static uint8_t *flood[ACCOUNTED + BEYOND];
+static uint8_t *flood[ACCOUNTED + CS_BUFFER_ABANDONED_MAX + BEYOND];
 
 /* From CUPTI 12.9 on: NULL, and all is as before when they have come back. */
 static void
@@ -148,19 +152,19 @@ test_flood_refused(void **state)
 	(void)state;
 	atomic_store(&buffers.may_refuse, true);
 	for (unsigned int round = 0; round < 2; round++) {
-		assert_int_equal(take_marked(flood, 0, ACCOUNTED + BEYOND), BEYOND);
-		assert_int_equal(count_overwritten(flood, 0, ACCOUNTED + BEYOND), 0);
-		assert_int_equal(cs_buffers_held(&buffers, 0), ACCOUNTED);
+		assert_int_equal(take_marked(flood, 0, NORMAL + BEYOND), BEYOND);
+		assert_int_equal(count_overwritten(flood, 0, NORMAL + BEYOND), 0);
+		assert_int_equal(cs_buffers_held(&buffers, 0), NORMAL);
 		assert_int_equal(cs_buffers_mapped_bytes(&buffers),
-			mapped_bytes + (uint64_t)CS_BUFFER_FRESH_MAX * CS_BUFFER_RESERVE_BYTES);
-		for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++)
+			mapped_bytes + (uint64_t)CS_BUFFER_FRESH_NORMAL * CS_BUFFER_RESERVE_BYTES);
+		for (unsigned int i = 0; i < NORMAL + BEYOND; i++)
 			cs_buffers_give(&buffers, flood[i]);
 		assert_int_equal(cs_buffers_held(&buffers, 0), 0);
 		assert_int_equal(cs_buffers_mapped_bytes(&buffers), mapped_bytes);
 	}
-	assert_int_equal(buffers.requested, 2 * ACCOUNTED);
-	assert_int_equal(buffers.completed, 2 * ACCOUNTED);
-	assert_int_equal(buffers.short_requests, 2 * (ACCOUNTED + BEYOND - 4));
+	assert_int_equal(buffers.requested, 2 * NORMAL);
+	assert_int_equal(buffers.completed, 2 * NORMAL);
+	assert_int_equal(buffers.short_requests, 2 * (NORMAL + BEYOND - 4));
 }
 
 /* Before: never NULL, and still nobody's but the taker's. */
@@ -181,6 +185,33 @@ test_flood_without_account(void **state)
 	assert_int_equal(count_overwritten(flood + ACCOUNTED, ACCOUNTED, BEYOND), 0);
 	assert_int_equal(buffers.completed, ACCOUNTED);
 	assert_int_equal(cs_buffers_mapped_bytes(&buffers), mapped_bytes + BEYOND * CS_BUFFER_RESERVE_BYTES);
+	assert_int_equal(buffers.shared, 0);
+}
+
+/* And that has an end, too: what is left without an account stays mapped, so there is only so much of it. */
+static void
+test_flood_without_end(void **state)
+{
+	uint64_t mapped_bytes = cs_buffers_mapped_bytes(&buffers);
+	const unsigned int own = ACCOUNTED + CS_BUFFER_ABANDONED_MAX;
+
+	(void)state;
+	assert_int_equal(take_marked(flood, 0, own), 0);
+	assert_int_equal(count_overwritten(flood, 0, own), 0);
+	assert_int_equal(buffers.shared, 0);
+	assert_int_equal(take_marked(flood + own, own, BEYOND), 0);
+	assert_int_equal(count_overwritten(flood, 0, own), 0);
+	assert_int_equal(buffers.shared, BEYOND);
+	for (unsigned int i = 0; i < own + BEYOND; i++)
+		cs_buffers_give(&buffers, flood[i]);
+	assert_int_equal(cs_buffers_mapped_bytes(&buffers),
+		mapped_bytes + (uint64_t)CS_BUFFER_ABANDONED_MAX * CS_BUFFER_RESERVE_BYTES);
+	/* The next flood finds as many accounts as the first, and no further mappings. */
+	take_marked(flood, 0, own);
+	assert_int_equal(cs_buffers_held(&buffers, 0), ACCOUNTED);
+	assert_int_equal(buffers.shared, BEYOND + CS_BUFFER_ABANDONED_MAX);
+	for (unsigned int i = 0; i < own; i++)
+		cs_buffers_give(&buffers, flood[i]);
 }
 
 enum { FLOOD_THREADS = 16, FLOOD_EACH = 80 }; /* 1280 at once: more than there is an account for */
@@ -307,6 +338,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_account, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flood_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_of_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_buffers, setup, teardown),
 		cmocka_unit_test(test_before_init),

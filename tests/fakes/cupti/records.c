@@ -3,6 +3,7 @@
 #include "cupti.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -279,6 +280,17 @@ fake_records_api(const struct cs_fake_call *call)
 	fake_buffers_append(&record, 1);
 }
 
+/* CS_FAKE_CUPTI_ZERO_FROM=N: from the Nth record on no times, as when CUPTI no longer recycles its device
+ * buffers. */
+static bool
+has_lost_times(void)
+{
+	static _Atomic uint64_t finished;
+	uint64_t from = fake_number("CS_FAKE_CUPTI_ZERO_FROM", 0);
+
+	return from && atomic_fetch_add_explicit(&finished, 1, memory_order_relaxed) + 1 >= from;
+}
+
 void
 fake_record_finish(struct fake_record *record, bool complete)
 {
@@ -286,7 +298,7 @@ fake_record_finish(struct fake_record *record, bool complete)
 	uint64_t start_ns = record->span.start_ns;
 	uint64_t end_ns = record->span.end_ns;
 
-	if (!complete || record->no_times) {
+	if (has_lost_times() || !complete || record->no_times) {
 		start_ns = 0;
 		end_ns = 0;
 	} else if (record->device >= 0) {

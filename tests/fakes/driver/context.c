@@ -24,11 +24,13 @@ static bool
 context_known(const struct cs_fake_context *context)
 {
 	struct cs_fake_context *each;
+	bool known = false;
 
-	for (each = contexts; each; each = each->next)
-		if (each == context)
-			return true;
-	return false;
+	pthread_mutex_lock(&fake_lock);
+	for (each = contexts; each && !known; each = each->next)
+		known = each == context;
+	pthread_mutex_unlock(&fake_lock);
+	return known;
 }
 
 /* For the fake NVML: whether anything is under way on this process's GPUs. */

@@ -19,8 +19,9 @@
  *     --init-only        ends after cuInit: a process that never makes a context
  *     --fork             forks a child, which exits with 3, when the graphs are captured, and another at the
  * end
+ *     further ones: host.h
  */
-#include "scenario.h"
+#include "host.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,7 +83,8 @@ sleep_until(uint64_t time_ns)
 _Noreturn static void
 usage(void)
 {
-	fprintf(stderr, "usage: scenario_rank --rank N [options] SCENARIO; the options are in rank.c\n");
+	fprintf(stderr,
+		"usage: scenario_rank --rank N [options] SCENARIO; the options are in rank.c and host.h\n");
 	exit(2);
 }
 
@@ -117,6 +119,8 @@ parse_options(int argc, char **argv)
 	};
 	int option;
 
+	if (!scenario_host_options(&argc, argv))
+		usage();
 	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (option == 'r')
 			options.rank = (uint32_t)strtoul(optarg, NULL, 10);
@@ -295,6 +299,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 		abort();
 	scenario_gpu_set_clock(gpu, epoch_ns);
 	scenario_truth_set_epoch(truth, epoch_ns);
+	scenario_host_begin(gpu);
 	for (step = 0; step < scenario->steps; step++) {
 		scenario_plan_step(&plan);
 		lost_ns = 0;
@@ -315,6 +320,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 		}
 		scenario_plan_delay(&plan, lost_ns);
 		scenario_truth_lose(truth, lost_ns);
+		scenario_host_step(gpu, step);
 	}
 	scenario_gpu_wait(gpu);
 	scenario_plan_close(&plan);
@@ -385,10 +391,12 @@ main(int argc, char **argv)
 	sleep_until(now_ns() + (uint64_t)(options.linger_seconds * 1e9));
 	printf("rank %u: %" PRIu64 " steps\n", options.rank, steps);
 	fork_child();
+	scenario_host_end(&gpu, options.load);
 	if (options.leave)
 		return 0;
 	scenario_nccl_close();
 	scenario_gpu_close(&gpu);
+	scenario_host_closed(options.rank);
 	scenario_truth_free(truth);
 	scenario_free(&scenario);
 	return 0;
