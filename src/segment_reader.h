@@ -83,7 +83,7 @@ struct cs_segment_question {
  * was_answered tells from the former.
  */
 struct cs_segment_asker; /* opaque */
-int cs_segment_asker_open(const char *path, struct cs_segment_asker **asker, struct cs_error *error);
+int cs_segment_asker_open(const char *path, struct cs_segment_asker **opened, struct cs_error *error);
 void cs_segment_asker_close(struct cs_segment_asker *asker); /* NULL is fine */
 int cs_segment_post(struct cs_segment_asker *asker, const struct cs_segment_question *question,
 	uint64_t deadline_ns, struct cs_error *error);

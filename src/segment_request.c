@@ -180,8 +180,11 @@ cs_segment_asker_open(const char *path, struct cs_segment_asker **opened, struct
 	struct cs_segment_map map;
 	int result;
 
-	if (!asker)
-		return cs_error_set(error, -ENOMEM, "no memory");
+	*opened = NULL;
+	if (!asker) {
+		cs_error_set(error, -ENOMEM, "no memory");
+		return -ENOMEM;
+	}
 	snprintf(asker->path, sizeof(asker->path), "%s", path);
 	asker->fd = cs_segment_open_checked(path, O_RDWR, &header, &map, error);
 	if (asker->fd < 0) {
@@ -256,9 +259,9 @@ cs_segment_request(const char *path, enum cs_command command, uint64_t from_ns, 
 	struct cs_segment_asker *asker = NULL;
 	int result = cs_segment_asker_open(path, &asker, error);
 
-	if (result == 0)
+	if (result == 0 && asker)
 		result = cs_segment_post(asker, &question, deadline_ns, error);
-	if (result == 0)
+	if (result == 0 && asker)
 		result = cs_segment_collect(asker, deadline_ns, error);
 	cs_segment_asker_close(asker);
 	return result;
