@@ -113,12 +113,9 @@ take_reserve(struct cs_buffers *buffers)
 static int
 take_fresh(struct cs_buffers *buffers)
 {
-	uint32_t limit = atomic_load_explicit(&buffers->may_refuse, memory_order_relaxed)
-				 ? CS_BUFFER_FRESH_NORMAL
-				 : CS_BUFFER_FRESH_MAX;
 	uint8_t *memory;
 
-	if (atomic_fetch_add(&buffers->fresh_mapped, 1) >= limit)
+	if (atomic_fetch_add(&buffers->fresh_mapped, 1) >= CS_BUFFER_FRESH_MAX)
 		goto none;
 	memory = map(CS_BUFFER_RESERVE_BYTES, 0);
 	/* There is a free entry: as many claims as entries, and give clears one before it takes its claim
@@ -188,8 +185,8 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 	int index = take_pool(buffers);
 	int saved_errno;
 
+	atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 	if (index >= 0) {
-		atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 		hold(buffers, (unsigned int)index, now_ns);
 		*buffer = buffers->pool + (size_t)index * CS_BUFFER_BYTES;
 		*bytes = CS_BUFFER_BYTES;
@@ -200,9 +197,13 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 	*bytes = *buffer ? CS_BUFFER_RESERVE_BYTES : 0;
 	errno = saved_errno;
 	atomic_fetch_add_explicit(&buffers->short_requests, 1, memory_order_relaxed);
-	if (*buffer)
-		atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 	return false;
+}
+
+bool
+cs_buffers_run_short(const struct cs_buffers *buffers)
+{
+	return atomic_load_explicit(&buffers->fresh_mapped, memory_order_relaxed) >= CS_BUFFER_FRESH_SHORT;
 }
 
 /* -- give ------------------------------------------------------------------------------------------------ */

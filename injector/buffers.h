@@ -10,12 +10,16 @@
  *
  * When as many fresh mappings are held as there may be, or there is no memory:
  *
- *   may_refuse      (at most CS_BUFFER_FRESH_NORMAL, so that the library stays within its 32 MiB) the answer
- * is NULL. From 12.9 on CUPTI then drops the record, counts it and goes on. not may_refuse  (at most
- * CS_BUFFER_FRESH_MAX: a host that lives is worth more than the bound) CUPTI before 12.9 crashes on NULL. It
- * gets a mapping that nobody keeps account of: its records are not read and it is never unmapped, but it is
- * nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or without memory, one static buffer serves all;
- * what is in it is not looked at, and `shared` counts how often: the worker then ends tracing for good.
+ *   may_refuse      the answer is NULL, the last thing to do although CUPTI from 12.9 on should then drop the
+ * record and go on: on an H200 with CUPTI 13.0 no buffer came back any more after 33,000 refusals. not
+ * may_refuse  CUPTI before 12.9 crashes on NULL. It gets a mapping that nobody keeps account of: its records
+ * are not read and it is never unmapped, but it is nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or
+ * without memory, one static buffer serves all; what is in it is not looked at, and `shared` counts how
+ * often: the worker then ends tracing for good.
+ *
+ * It should not come to that: from CS_BUFFER_FRESH_SHORT mappings on tracing rests (worker_watch.c). A flood
+ * takes up to 8 MiB beyond what the library has otherwise, until it is over: a host that lives is worth more
+ * than the bound.
  *
  * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
  * was switched off.
@@ -34,9 +38,11 @@
 #define CS_BUFFERS_MAX          32U
 #define CS_BUFFER_RESERVE_BYTES (16U * 1024U)
 #define CS_BUFFER_RESERVE_MAX   64U
-#define CS_BUFFER_FRESH_NORMAL  64U
 #define CS_BUFFER_FRESH_MAX     512U
 #define CS_BUFFER_ABANDONED_MAX 64U
+/* Fresh mappings from which on the buffers run short. A thread that launches graphs fills some 12 a
+ * millisecond (1.2 us a record, 70 in each), and the worker stops tracing within one. */
+#define CS_BUFFER_FRESH_SHORT 8U
 
 struct cs_buffers {
 	uint8_t *pool;    /* NULL before init */
@@ -67,8 +73,13 @@ void cs_buffers_destroy(struct cs_buffers *buffers);
 uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 
 /* 8-aligned. Returns false when the pool was empty and a small buffer was given instead, or none: NULL and 0
- * bytes, only when may_refuse is set. `requested` counts what was given. */
+ * bytes, only when may_refuse is set. `requested` counts all that CUPTI asked for: who is asked owns it. */
 bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
+
+/* Whether so many are with CUPTI that there will be none left soon: work is launched far ahead of the GPU, or
+ * CUPTI hands over more slowly than records come. Tracing should stop until they are back (worker_watch.c).
+ */
+bool cs_buffers_run_short(const struct cs_buffers *buffers);
 
 /* Whether the buffer is one of ours that is held. Another tool's buffers can come back to us after it has
  * replaced our callbacks and we have registered them again; those are to be left alone. */

@@ -14,6 +14,7 @@ static struct cs_activity activity;
 static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t parse_cpu_ns;
 static _Atomic bool worker_known;
+static _Atomic bool shortage;
 static pthread_t worker_thread;
 
 int
@@ -36,7 +37,17 @@ buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 	*max_records = 0; /* as many as fit */
 	if (!cs_buffers_take(&buffers, now_ns, buffer, bytes) && writer)
 		cs_segment_writer_lose(writer, CS_LOSS_POOL_EMPTY, 1, now_ns);
+	/* Once per shortage: the worker looks at once, not at its next turn. */
+	if (cs_buffers_run_short(&buffers) && !atomic_load_explicit(&shortage, memory_order_relaxed) &&
+		!atomic_exchange(&shortage, true))
+		cs_instance_nudge();
 	errno = saved_errno;
+}
+
+bool
+cs_delivery_take_shortage(void)
+{
+	return atomic_load_explicit(&shortage, memory_order_relaxed) && atomic_exchange(&shortage, false);
 }
 
 static void

@@ -51,6 +51,8 @@ void cs_delivery_pace_end(uint64_t now_ns);
 void cs_delivery_pace_wait(uint64_t now_ns);
 void cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns);
 void cs_delivery_pace_take(struct cs_pace *pace);
+/* Whether CUPTI was given one of the last buffers since the last call (cs_buffers_run_short). */
+bool cs_delivery_take_shortage(void);
 /* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
 uint64_t cs_delivery_take_wanted(void);
 

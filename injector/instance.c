@@ -188,6 +188,12 @@ cs_instance_sleep(uint64_t sleep_ns)
 	syscall(SYS_futex, &instance.leaving, FUTEX_WAIT_PRIVATE, CS_LEAVING_NOT, &pause, NULL, 0);
 }
 
+void
+cs_instance_nudge(void)
+{
+	syscall(SYS_futex, &instance.leaving, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 bool
 cs_instance_wake(void)
 {

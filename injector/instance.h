@@ -76,6 +76,8 @@ void cs_instance_leave_cupti(void);
 
 /* The worker's sleep, which cs_instance_wake ends early. At most `sleep_ns`. */
 void cs_instance_sleep(uint64_t sleep_ns);
+/* Ends the sleep and asks for nothing. Any thread; one system call. */
+void cs_instance_nudge(void);
 /* Exit handler: asks the worker for a last flush. false: there is no worker. */
 bool cs_instance_wake(void);
 

@@ -33,6 +33,8 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 		return;
 	}
 	cs_worker_plan_sampling(w, plan);
+	if (cs_worker_sheds(w))
+		plan->depth = CS_DEPTH_OFF;
 	if (plan->depth != w->windows.open.depth ||
 		(plan->depth != CS_DEPTH_OFF && plan->ordinal != w->windows.open.ordinal))
 		if (!w->lingering || plan->depth == CS_DEPTH_DEEP)

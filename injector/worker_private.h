@@ -86,6 +86,7 @@ struct cs_worker {
 	uint64_t launches;
 
 	struct cs_worker_still still;
+	uint64_t shedding_ns; /* monotonic: since then tracing rests, buffers ran short; 0 it does not */
 	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_timed, watched_bad;
@@ -144,7 +145,9 @@ void cs_worker_answer_requests(struct cs_worker *w);
 /* worker_still.c; once a second. */
 void cs_worker_watch_still(struct cs_worker *w);
 
-/* worker_watch.c; once a second. All may end in going dormant. */
+/* worker_watch.c. sheds: each turn; CUPTI has nearly all buffers, so nothing is to be traced now. The others
+ * once a second; they may end in going dormant. */
+bool cs_worker_sheds(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_watch_buffers(struct cs_worker *w);
 

@@ -2,7 +2,12 @@
 /* Signs that going on would do harm, or no good any more: then we give CUPTI back and say why. */
 #include "worker_private.h"
 
+#include "clock.h"
+#include "log.h"
 #include "release.h"
+#include "tracing.h"
+
+#include <stdio.h>
 
 /* So many records are looked at together; when most of them have no valid time we give up. */
 #define BAD_RECORDS_MIN 1000U
@@ -45,4 +50,55 @@ cs_worker_watch_buffers(struct cs_worker *w)
 		"CUPTI wanted more buffers at once than there may be (%llu times); restart the process "
 		"to profile it, with CUPTI 12.9 or later if this comes again",
 		(unsigned long long)shared);
+}
+
+/* Tracing rests at least so long after buffers have run short, and until CUPTI has only so many: what a
+ * window of ordinary traffic leaves with it. */
+#define SHED_NS       (200 * CS_NS_PER_MS)
+#define SHED_HELD_MAX 2U
+/* Resting longer than that is worth a word in the segment. */
+#define SHED_LONG_NS (5 * CS_NS_PER_S)
+
+static void
+begin_shedding(struct cs_worker *w)
+{
+	w->shedding_ns = w->monotonic_ns;
+	w->lingering = false;
+	w->probing = false;
+	cs_worker_close_window(w, w->windows.open.ordinal);
+	/* They do come back, only later. */
+	w->awaiting = false;
+	atomic_fetch_add_explicit(&w->status->windows_skipped, 1, memory_order_relaxed);
+	cs_log_debug("Buffers run short, tracing rests until CUPTI has handed them over");
+}
+
+/*
+ * Records arise at launch and are handed over when the kernel has ended, so a program that launches far ahead
+ * of the GPU fills one buffer after the other. Refusing them is the last thing to do: on an H200 (CUPTI 13.0)
+ * a loop 32 launches of 2,440 nodes ahead had 33,000 requests refused, and no buffer came back ever after.
+ */
+bool
+cs_worker_sheds(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+	bool shortage = cs_delivery_take_shortage();
+
+	if (w->shedding_ns == 0) {
+		if (!shortage || w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
+			return false;
+		begin_shedding(w);
+	}
+	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+	cs_delivery_count(w->ignore_before, &counts);
+	if (w->monotonic_ns - w->shedding_ns >= SHED_NS && counts.held <= SHED_HELD_MAX) {
+		w->shedding_ns = 0;
+		w->reason[0] = '\0';
+		return false;
+	}
+	if (w->monotonic_ns - w->shedding_ns >= SHED_LONG_NS)
+		snprintf(w->reason, sizeof(w->reason),
+			"Tracing rests: CUPTI has not handed over %u buffers yet (more COLLSCOPE_BUFFERS may "
+			"help)",
+			counts.held);
+	return true;
 }

@@ -145,6 +145,22 @@ class Host(unittest.TestCase):
                                            env=clean_environment(COLLSCOPE_DIR=self.directory)).stdout)
         self.assertIn('"cupti_dropped": 5', json.dumps(status))
 
+    def test_buffers_run_short(self):
+        """CUPTI hands over more slowly than records come: tracing rests until it has, and goes on. Nobody is taken for another tool."""
+        self.same_as_without(scenario="busy", steps=1500, COLLSCOPE_BUFFERS="4", CS_FAKE_CUPTI_HOARD_MS="800")
+        done = subprocess.run([COMMAND, "status", "--json"], env=clean_environment(COLLSCOPE_DIR=self.directory), capture_output=True,
+                              text=True, check=True)
+        state = json.loads(done.stdout)["processes"][0]
+        self.assertEqual(state["state"], "exited")
+        self.assertEqual(state["foreign_windows"], 0)
+        self.assertGreaterEqual(state["windows_skipped"], 2)
+        self.assertGreaterEqual(state["windows"]["deep"], 3)
+        self.assertGreater(state["records_lost"]["pool_empty"], 0)
+        self.assertEqual(state["records_lost"].get("cupti_dropped", 0), 0)
+        # Some of the 480 kernels of each step were seen, not all.
+        self.assertGreater(state["kernels_seen"], 50_000)
+        self.assertLess(state["kernels_seen"], 1500 * 480)
+
     def test_odd_values_in_the_environment(self):
         self.same_as_without(COLLSCOPE_RING_MIB="3", COLLSCOPE_NONSENSE="1", COLLSCOPE_FLUSH_MS="-1", lines=3,
                              says="COLLSCOPE_RING_MIB COLLSCOPE_NONSENSE COLLSCOPE_FLUSH_MS")

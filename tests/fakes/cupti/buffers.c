@@ -33,6 +33,7 @@ struct buffer {
 	size_t used;         /* bytes that its records will take */
 	size_t record_limit; /* the client's maxNumRecords; 0: no limit */
 	long thread;         /* whose records it takes; 0: everybody's */
+	uint64_t full_ns;    /* hoarded since then; 0: it takes records */
 	struct list records;
 	struct buffer *next;
 };
@@ -250,6 +251,13 @@ deliver(struct buffer *buffer)
 	free(buffer);
 }
 
+/* CS_FAKE_CUPTI_HOARD_MS=N: full buffers go back that much later, also when flushed. */
+static uint64_t
+hoard_ns(void)
+{
+	return fake_number("CS_FAKE_CUPTI_HOARD_MS", 0) * 1000000U;
+}
+
 /* A buffer with room for a record of that thread; a full one goes back after the next has been asked for.
  * NULL: the client gave none. */
 static struct buffer *
@@ -258,12 +266,14 @@ find_room(const struct fake_record *record)
 	struct buffer *buffer = held;
 	struct buffer *fresh;
 
-	while (buffer && buffer->thread != record->thread)
+	while (buffer && (buffer->thread != record->thread || buffer->full_ns))
 		buffer = buffer->next;
 	if (buffer && has_room(buffer, record->size))
 		return buffer;
 	fresh = request(record->thread);
-	if (buffer)
+	if (buffer && hoard_ns())
+		buffer->full_ns = fake_cupti_now_ns();
+	else if (buffer)
 		deliver(buffer);
 	return fresh;
 }
@@ -306,6 +316,20 @@ enum hand_over {
 	FORCED,       /* all records; all buffers go back */
 };
 
+/* The next of the held ones that goes back now. */
+static struct buffer *
+find_due(enum hand_over how)
+{
+	uint64_t now_ns = fake_cupti_now_ns();
+	struct buffer *buffer = held;
+
+	if (how == FORCED)
+		return held;
+	while (buffer && (buffer->full_ns ? now_ns - buffer->full_ns < hoard_ns() : how == FULL_BUFFERS))
+		buffer = buffer->next;
+	return buffer;
+}
+
 static void
 hand_over(enum hand_over how)
 {
@@ -323,8 +347,8 @@ hand_over(enum hand_over how)
 			atomic_fetch_add(&dropped, 1);
 	}
 	list_free(&taken);
-	while (how != FULL_BUFFERS && held)
-		deliver(held);
+	while ((buffer = find_due(how)))
+		deliver(buffer);
 	pthread_mutex_unlock(&delivery_lock);
 }
 
