@@ -12,6 +12,14 @@ cs_coexist_hurry(unsigned int divisor)
 }
 
 uint64_t
+cs_coexist_look_ns(void)
+{
+	uint64_t look_ns = CS_NS_PER_S / haste;
+
+	return look_ns < 20 * CS_NS_PER_MS ? 20 * CS_NS_PER_MS : look_ns;
+}
+
+uint64_t
 cs_coexist_step_back_ns(uint32_t base_s, unsigned int before)
 {
 	static const unsigned int times[] = {1, 2, 5, 10};

@@ -43,6 +43,8 @@
 /* Divides the quiet, no-graph and step-back times; 1 at first. Start-up, before there is a worker. */
 #define CS_COEXIST_HASTE_MAX 1000U
 void cs_coexist_hurry(unsigned int divisor);
+/* How often the worker looks at what takes long: a second, when hurried less, at least 20 ms. */
+uint64_t cs_coexist_look_ns(void);
 /* How long without a buffer until a verdict is due. */
 uint64_t cs_coexist_judge_ns(void);
 

@@ -97,7 +97,7 @@ turn(struct cs_worker *w)
 	cs_worker_judge(w);
 	cs_worker_watch_return(w);
 	if (w->monotonic_ns >= w->next_second_ns) {
-		w->next_second_ns = w->monotonic_ns + CS_NS_PER_S;
+		w->next_second_ns = w->monotonic_ns + cs_coexist_look_ns();
 		cs_exporter_watch(
 			&w->exporter_watch, &w->instance->settings, w->instance->directory, w->monotonic_ns);
 		cs_worker_unsubscribe_when_quiet(w);

@@ -4,57 +4,107 @@
 library says it in a line: at most one for a call that fails once; when everything fails from then on, one for what is
 missing and one for giving up."""
 import concurrent.futures
+import itertools
+import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
+from node import COMMAND, clean_environment
 from test_host import host
 
-STEPS = 3
-STRIDE = 4 if os.environ.get("CS_SANITIZE") else 1  # a sanitizer makes every process start slow
-RESULTS = {"unknown": "999", "not initialised": "15", "invalid operation": "7"}
+STEPS = 2
+RESULTS = {"unknown": "999", "not initialised": "15", "invalid operation": "7", "multiple subscribers": "39"}
+MODES = ("full", "sample", "demand")
+CUPTIS = ("12", "13")
+KINDS = {"once": ("CS_FAKE_CUPTI_FAIL", 1), "from then on": ("CS_FAKE_CUPTI_FAIL_FROM", 2)}
+# All of them take a quarter of an hour: CS_TEST_EXHAUSTIVE=1. Else each of the 48 combinations fails every 13th call, each
+# beginning with another one; a sanitizer makes every process start slow.
+STRIDE = 1 if os.environ.get("CS_TEST_EXHAUSTIVE") else 52 if os.environ.get("CS_SANITIZE") else 13
+AT_ONCE = 12  # they sleep most of the time
 
 
-def attempt(number, variable, result, mode, cupti):
+def play(mode, cupti, **env):
+    """A run in which everything happens that the library does in its life: it opens windows, gives up its subscription (and
+    in demand mode CUPTI) when no graph has come for a while, which CS_TEST_HASTE makes 30 ms."""
     with tempfile.TemporaryDirectory(prefix="collscope-e2e-") as directory:
-        env = {variable: str(number), "CS_FAKE_CUPTI_FAIL_RESULT": result, "COLLSCOPE_MODE": mode,
-               "COLLSCOPE_PERIOD_MS": "100", "COLLSCOPE_WINDOW_MS": "30", "COLLSCOPE_FLUSH_MS": "20"}
-        return number, host(directory, "--linger", "0.2", cupti=cupti, steps=STEPS, **env)
+        env = {"COLLSCOPE_MODE": mode, "COLLSCOPE_PERIOD_MS": "100", "COLLSCOPE_WINDOW_MS": "30", "COLLSCOPE_FLUSH_MS": "20",
+               "COLLSCOPE_BUDGET": "1", "CS_TEST_HASTE": "1000", **env}
+        return host(directory, "--linger", "0.25", cupti=cupti, steps=STEPS, **env)
 
 
 class Faults(unittest.TestCase):
     def count_calls(self, mode, cupti):
         with tempfile.TemporaryDirectory(prefix="collscope-e2e-") as directory:
             calls = pathlib.Path(directory) / "calls"
-            status, self.expected, errors = host(
-                directory, "--linger", "0.2", cupti=cupti, steps=STEPS, CS_FAKE_CUPTI_CALLS=calls, COLLSCOPE_MODE=mode,
-                COLLSCOPE_PERIOD_MS="100", COLLSCOPE_WINDOW_MS="30", COLLSCOPE_FLUSH_MS="20")
+            status, output, errors = play(mode, cupti, CS_FAKE_CUPTI_CALLS=calls)
             self.assertEqual((status, errors), (0, ""))
-            return int(calls.read_text())
+            return int(calls.read_text()), output
 
-    def every(self, numbers, variable, result, mode, cupti="13", lines=1):
-        with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for number, (status, output, errors) in pool.map(
-                    lambda number: attempt(number, variable, result, mode, cupti), numbers):
-                with self.subTest(call=number, result=result, mode=mode):
-                    self.assertEqual((status, output), (0, self.expected), errors)
-                    self.assertLessEqual(len(errors.splitlines()), lines, errors)
+    def every(self, attempts, expected):
+        """attempts: (mode, cupti, kind, name of the result, number of the call)."""
+        def run(attempt):
+            mode, cupti, kind, name, number = attempt
+            return attempt, play(mode, cupti, **{KINDS[kind][0]: str(number), "CS_FAKE_CUPTI_FAIL_RESULT": RESULTS[name]})
+
+        with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            for attempt, (status, output, errors) in pool.map(run, attempts):
+                with self.subTest(attempt):
+                    self.assertEqual((status, output), (0, expected), errors)
+                    self.assertLessEqual(len(errors.splitlines()), KINDS[attempt[2]][1], errors)
                     self.assertTrue(all(line.startswith("collscope: ") for line in errors.splitlines()), errors)
 
+    def test_every_combination(self):
+        attempts = []
+        for mode, cupti in itertools.product(MODES, CUPTIS):
+            calls, expected = self.count_calls(mode, cupti)
+            for kind, name in itertools.product(KINDS, RESULTS):
+                first = 1 + 5 * len(attempts) % STRIDE
+                attempts += [(mode, cupti, kind, name, number) for number in range(first, calls + 5, STRIDE)]
+        self.every(attempts, expected)
+
     def test_each_call_fails_once(self):
-        calls = self.count_calls("full", "13")
-        self.every(range(1, calls + 1, STRIDE), "CS_FAKE_CUPTI_FAIL", "999", "full")
+        calls, expected = self.count_calls("full", "13")
+        self.every([("full", "13", "once", "unknown", number) for number in range(1, calls + 1, 1 + STRIDE // 13)], expected)
 
-    def test_each_call_and_all_after_it_fail(self):
-        for name, result in RESULTS.items():
-            with self.subTest(name):
-                calls = self.count_calls("sample", "13")
-                self.every(range(1, calls + 1, 7 * STRIDE), "CS_FAKE_CUPTI_FAIL_FROM", result, "sample", lines=2)
 
-    def test_each_call_fails_once_on_cupti_12(self):
-        calls = self.count_calls("sample", "12")
-        self.every(range(1, calls + 1, 5 * STRIDE), "CS_FAKE_CUPTI_FAIL", "999", "sample", "12")
+class Watchdogs(unittest.TestCase):
+    """What the library watches in CUPTI's records, and that it stops, for good, and says why."""
+
+    def watched(self, reason, *flags, **options):
+        with tempfile.TemporaryDirectory(prefix="collscope-e2e-") as directory:
+            plain = host(directory, *flags, injected=False, **options)[:2]
+            status, output, errors = host(directory, *flags, **options)
+            self.assertEqual((status, output), plain, errors)
+            done = subprocess.run([COMMAND, "status", "--json"], capture_output=True, text=True, check=True,
+                                  env=clean_environment(COLLSCOPE_DIR=directory))
+            segment, = json.loads(done.stdout)["processes"]
+            if reason:
+                self.assertEqual(len(errors.splitlines()), 1, errors)
+                self.assertIn(reason, errors)
+                self.assertIn(reason, segment["reason"])
+            else:
+                self.assertEqual((errors, segment["reason"]), ("", None))
+            return segment
+
+    def test_times_are_lost(self):
+        """From record 500 on all times are 0, as when CUPTI no longer recycles its device buffers."""
+        for mode in ("full", "sample"):
+            with self.subTest(mode):
+                segment = self.watched("no valid times", steps=500, CS_FAKE_CUPTI_ZERO_FROM="500", COLLSCOPE_MODE=mode,
+                                       COLLSCOPE_PERIOD_MS="100", COLLSCOPE_WINDOW_MS="60", COLLSCOPE_BUDGET="1",
+                                       COLLSCOPE_FLUSH_MS="20")
+                self.assertGreater(segment["records_lost"]["bad_timestamp"], 500)
+                # Of 500 steps of 25 kernels: what came after is not traced any more.
+                self.assertLess(segment["kernels_seen"], 12500)
+
+    def test_a_few_times_are_lost(self):
+        """The last 400 of 2900 records: counted, and no reason to stop."""
+        segment = self.watched(None, "--linger", "1.2", steps=100, CS_FAKE_CUPTI_ZERO_FROM="2501")
+        self.assertEqual(segment["records_lost"]["bad_timestamp"], 400)
+        self.assertEqual(segment["kernels_seen"], 2500)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,11 @@ test_haste(void **state)
 	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 3 * S, BASE, BASE));
 	assert_false(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 11 * S, BASE, 0));
 	assert_true(cs_coexist_should_unsubscribe(CS_MODE_SAMPLE, BASE + 12 * S, BASE, 0));
+	assert_int_equal(cs_coexist_look_ns(), S / 10);
+	cs_coexist_hurry(CS_COEXIST_HASTE_MAX);
+	assert_int_equal(cs_coexist_look_ns(), S / 50);
 	cs_coexist_hurry(0);
+	assert_int_equal(cs_coexist_look_ns(), S);
 	assert_int_equal(cs_coexist_step_back_ns(60, 0), 60 * S);
 	assert_false(cs_coexist_forgives(3599 * S));
 }

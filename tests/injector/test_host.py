@@ -153,9 +153,24 @@ class Host(unittest.TestCase):
         for name in ("cuptiGetVersion", "cuptiSubscribe", "cuptiEnableCallback", "cuptiActivityRegisterCallbacks",
                      "cuptiActivityEnable", "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiGetDeviceId",
                      "cuptiActivityGetNextRecord", "cuptiActivityGetNumDroppedRecords", "cuptiActivitySetAttribute",
-                     "cuptiGetGraphNodeId", "cuptiGetContextId", "cuptiUnsubscribe"):
-            with self.subTest(name=name):
-                self.play(f"CS_FAKE_CUPTI_FAIL_NAME={name}", steps=20, linger=0.3)
+                     "cuptiGetGraphNodeId", "cuptiGetGraphId", "cuptiGetGraphExecId", "cuptiGetStreamIdEx", "cuptiGetContextId",
+                     "cuptiGetTimestamp", "cuptiActivityGetAttribute", "cuptiActivityEnableAndDump", "cuptiGetResultString",
+                     "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize"):
+            for mode in ("full", "demand"):
+                with self.subTest(name=name, mode=mode):
+                    self.play(f"CS_FAKE_CUPTI_FAIL_NAME={name}", f"COLLSCOPE_MODE={mode}", "CS_TEST_HASTE=1000", steps=20, linger=0.3)
+
+    def test_failing_answer_to_who_is_there(self):
+        """The subscription is taken, and the call that would tell by whom fails as well."""
+        _, errors = self.play("CS_FAKE_CUPTI_BUSY=Nsight", "CS_FAKE_CUPTI_FAIL_NAME=cuptiSubscribe_v2", "CS_TEST_HASTE=1000",
+                              steps=20, linger=0.3)
+        self.assertEqual(errors.count("Another tool uses CUPTI"), 2)
+
+    def test_failing_text_of_a_failure(self):
+        """CUPTI refuses to trace, and has no word for it."""
+        _, errors = self.play("CS_FAKE_CUPTI_FAIL_NAME=cuptiActivityEnable,cuptiGetResultString", "COLLSCOPE_MODE=full",
+                              steps=200, linger=0.3)
+        self.assertEqual(errors.count("CUPTI does not trace here (unknown error)"), 2)
 
     def test_small_pool(self):
         truth, _ = self.play("COLLSCOPE_BUFFERS=4", "CS_FAKE_CUPTI_DELAY_MS=50", steps=200)

@@ -117,6 +117,7 @@ result_name(CUptiResult result)
 CUptiResult
 cuptiGetResultString(CUptiResult result, const char **text)
 {
+	FAKE_CUPTI_ENTER();
 	if (!text)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*text = result_name(result);
