@@ -24,6 +24,7 @@ static struct {
 	_Atomic bool ready;
 } pending[PENDING_MAX];
 static _Atomic uint32_t pending_count;
+static _Atomic uint32_t created_count, destroyed_count;
 static uint32_t pending_taken; /* the worker's */
 
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -133,11 +134,27 @@ cs_context_created(CUcontext context)
 	bool first =
 		atomic_compare_exchange_strong(&instance->first_context_ns, &none, cs_clock_monotonic_ns());
 
+	atomic_fetch_add_explicit(&created_count, 1, memory_order_relaxed);
 	note_device(instance, context);
 	if (!first)
 		return;
 	if (cs_context_bring_to_life(instance) == 0)
 		cs_subscription_enable_labels();
+}
+
+void
+cs_context_destroyed(void)
+{
+	atomic_fetch_add_explicit(&destroyed_count, 1, memory_order_relaxed);
+}
+
+uint32_t
+cs_context_count(void)
+{
+	uint32_t destroyed = atomic_load_explicit(&destroyed_count, memory_order_relaxed);
+	uint32_t created = atomic_load_explicit(&created_count, memory_order_relaxed);
+
+	return created > destroyed ? created - destroyed : 0;
 }
 
 bool

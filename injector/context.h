@@ -14,6 +14,12 @@ void cs_context_created(CUcontext context);
 /* The same without a context at hand, when callbacks are not to be had. Start-up or worker. 0 or -errno. */
 int cs_context_bring_to_life(struct cs_instance *instance);
 
+/* From CUPTI's CONTEXT_DESTROY_STARTING callback. */
+void cs_context_destroyed(void);
+
+/* Contexts that came while we were subscribed, less those that went. Any thread. */
+uint32_t cs_context_count(void);
+
 /* The next device whose context came up since the last call. Worker. */
 bool cs_context_take_device(uint32_t *device, uint32_t *context_id);
 

@@ -31,6 +31,7 @@ static struct cs_instance instance = {
 			.period_ms = 10000,
 			.window_ms = 100,
 			.trace_max_s = 600,
+			.device_growth_mib = 256,
 			.step_back_s = 60,
 			.flush_ms = 100,
 			.buffers = 16,

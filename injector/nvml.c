@@ -20,6 +20,16 @@ struct nvml_pci {
 	char bus_id[32];
 };
 
+#define PROCESSES_MAX            64U
+#define NVML_VALUE_NOT_AVAILABLE UINT64_MAX
+
+/* nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3 */
+struct nvml_process {
+	unsigned int pid;
+	unsigned long long used_bytes;
+	unsigned int gpu_instance, compute_instance;
+};
+
 struct nvml_utilization {
 	unsigned int gpu, memory;
 };
@@ -117,6 +127,25 @@ cs_nvml_busy_percent(struct cs_nvml *nvml, const char *pci_bus_id, unsigned int 
 		return -ENODATA;
 	*percent = utilization.gpu;
 	return 0;
+}
+
+int
+cs_nvml_process_bytes(struct cs_nvml *nvml, const char *pci_bus_id, uint32_t pid, uint64_t *bytes)
+{
+	static struct nvml_process list[PROCESSES_MAX]; /* the worker's */
+	unsigned int count = PROCESSES_MAX;
+	nvml_device device;
+
+	if (!nvml || !nvml->processes || nvml->by_pci(pci_bus_id, &device) != NVML_SUCCESS ||
+		nvml->processes(device, &count, list) != NVML_SUCCESS)
+		return -ENODATA;
+	for (unsigned int i = 0; i < count && i < PROCESSES_MAX; i++) {
+		if (list[i].pid != pid || list[i].used_bytes == NVML_VALUE_NOT_AVAILABLE)
+			continue;
+		*bytes = list[i].used_bytes;
+		return 0;
+	}
+	return -ENODATA;
 }
 
 /* -- links ----------------------------------------------------------------------------------------------- */

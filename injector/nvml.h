@@ -27,4 +27,9 @@ int cs_nvml_fill(struct cs_nvml *nvml, const char *pci_bus_id, struct cs_gpu *gp
  * 0; -ENODATA when it does not tell (MIG), there is no NVML, or several processes use the GPU. */
 int cs_nvml_busy_percent(struct cs_nvml *nvml, const char *pci_bus_id, unsigned int *percent);
 
+/* Memory that a process has on the GPU at this PCI address, as nvidia-smi shows it; `pid` in NVML's
+ * namespace, the host's. 0; -ENODATA when there is no NVML, it does not know the process, or it does not
+ * tell. */
+int cs_nvml_process_bytes(struct cs_nvml *nvml, const char *pci_bus_id, uint32_t pid, uint64_t *bytes);
+
 #endif

@@ -24,6 +24,8 @@ on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 {
 	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
 		cs_context_created(data->context);
+	else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+		cs_context_destroyed();
 	else if (cs_injector_borrow_writer())
 		cs_labels_on_resource(cbid, data);
 }
@@ -158,6 +160,9 @@ cs_subscription_begin(struct cs_instance *instance, CUptiResult *failure, char *
 		cupti->unsubscribe(handle);
 		return -EIO;
 	}
+	/* For the account of GPU memory alone. */
+	cupti->enable_callback(
+		1, handle, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 	atomic_store_explicit(&held, true, memory_order_release);
 	return 0;
 }

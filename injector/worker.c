@@ -91,6 +91,7 @@ turn(struct cs_worker *w)
 	cs_nccl_version_watch();
 	cs_worker_answer_requests(w);
 	follow_schedule(w, &plan);
+	cs_worker_watch_growth(w, &plan);
 	if (leave_when_asked(w))
 		return false;
 	cs_worker_flush_when_due(w);

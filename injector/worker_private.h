@@ -10,6 +10,7 @@
  *   worker_status.c    what stands in the segment
  *   worker_still.c     no kernel ends: does the GPU work or rest
  *   worker_watch.c     signs that we should stop
+ *   worker_growth.c    the same, of GPU memory
  */
 #ifndef CS_WORKER_PRIVATE_H
 #define CS_WORKER_PRIVATE_H
@@ -17,6 +18,7 @@
 #include "delivery.h"
 #include "exporter_spawn.h"
 #include "governor.h"
+#include "growth.h"
 #include "nvml.h"
 #include "schedule.h"
 #include "windows.h"
@@ -87,6 +89,14 @@ struct cs_worker {
 
 	struct cs_worker_still still;
 	uint64_t shedding_ns; /* monotonic: since then tracing rests, buffers ran short; 0 it does not */
+	struct {
+		struct cs_growth seen;
+		struct cs_growth_window window;
+		struct cs_nvml *nvml;
+		bool blind;    /* NVML does not tell */
+		bool armed;    /* looked at before a window */
+		bool was_deep; /* in the last turn */
+	} growth;
 	uint64_t random;
 	unsigned int failures;
 	uint64_t watched_timed, watched_bad;
@@ -150,5 +160,8 @@ void cs_worker_watch_still(struct cs_worker *w);
 bool cs_worker_sheds(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_watch_buffers(struct cs_worker *w);
+
+/* worker_growth.c; each turn. May end in going dormant. */
+void cs_worker_watch_growth(struct cs_worker *w, const struct cs_schedule_plan *plan);
 
 #endif

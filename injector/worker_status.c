@@ -85,13 +85,17 @@ cs_worker_update_status(struct cs_worker *w)
 void
 cs_worker_update_memory(struct cs_worker *w)
 {
+	uint32_t contexts;
 	uint64_t host_bytes = cs_segment_writer_mapped_bytes(w->writer) + cs_labels_mapped_bytes() +
 			      cs_buffers_mapped_bytes(cs_delivery_buffers()) + CS_THREAD_STACK_BYTES;
 
 	atomic_store_explicit(&w->status->host_memory_bytes, host_bytes, memory_order_relaxed);
-	/* The cap; CUPTI does not tell how much of it is in use. */
+	/* The cap, for each context; CUPTI does not tell how much of it is in use. When it is traced without
+	 * a context that we saw come, there is one all the same. */
+	contexts = cs_context_count();
 	atomic_store_explicit(&w->status->device_memory_bytes,
-		atomic_load(&w->instance->traced) ? w->instance->device_bytes : 0, memory_order_relaxed);
+		atomic_load(&w->instance->traced) ? w->instance->device_bytes * (contexts ? contexts : 1) : 0,
+		memory_order_relaxed);
 }
 
 void

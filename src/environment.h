@@ -31,10 +31,11 @@ struct cs_settings {
 	uint32_t window_ms;   /* COLLSCOPE_WINDOW_MS: deep part, 1 ... 60000; default 100 */
 	uint32_t flush_ms;    /* COLLSCOPE_FLUSH_MS: 10 ... 1000; default 100 */
 	uint32_t trace_max_s; /* COLLSCOPE_TRACE_MAX_S: 0 ... 86400, 0 = none; default 600 */
-	uint32_t step_back_s; /* COLLSCOPE_STEP_BACK_S: 1 ... 86400; default 60 */
-	uint32_t buffers;     /* COLLSCOPE_BUFFERS: activity buffers of 512 KiB, 4 ... 32; default 16 */
-	uint32_t device_mib;  /* COLLSCOPE_DEVICE_MIB: CUPTI's device buffers per context, 2 ... 256; default
-				 12 */
+	uint32_t device_growth_mib; /* COLLSCOPE_DEVICE_GROWTH_MIB: 0 (off) ... 65536; default 256 */
+	uint32_t step_back_s;       /* COLLSCOPE_STEP_BACK_S: 1 ... 86400; default 60 */
+	uint32_t buffers;           /* COLLSCOPE_BUFFERS: activity buffers of 512 KiB, 4 ... 32; default 16 */
+	uint32_t device_mib; /* COLLSCOPE_DEVICE_MIB: CUPTI's device buffers per context, 2 ... 256; default
+				12 */
 	char catalog[CS_PATH_BYTES]; /* COLLSCOPE_CATALOG: file with further kernel rules; "" = none */
 	bool nccl_chain;             /* COLLSCOPE_NCCL_CHAIN: 0, 1; default 0 */
 	bool nccl;                   /* COLLSCOPE_NCCL: plugin on or off; default 1 */

@@ -32,6 +32,9 @@ CS_INTEGER("COLLSCOPE_PERIOD_MS", period_ms, 100, 600000, "", false, "10000",
 	"Least time from one sample window to the next, ms; up to 64 times that when it costs too much.")
 CS_INTEGER("COLLSCOPE_WINDOW_MS", window_ms, 1, 60000, "", false, "100",
 	"Least length of a sample window, ms; up to 64 times that, at most 10 s, where steps are long.")
+CS_INTEGER("COLLSCOPE_DEVICE_GROWTH_MIB", device_growth_mib, 0, 65536, "", false, "256",
+	"GPU memory that may grow in sample windows, and only in them, before tracing stops, MiB; 0: not "
+	"watched.")
 CS_INTEGER("COLLSCOPE_STEP_BACK_S", step_back_s, 1, 86400, "", false, "60",
 	"How long to leave CUPTI to another tool that has taken it over, s; longer when it comes again.")
 CS_INTEGER("COLLSCOPE_TRACE_MAX_S", trace_max_s, 0, 86400, "", false, "600",

@@ -232,6 +232,8 @@ struct cs_fake_driver {
 	 * first launch. */
 	void (*set_clock)(int device, int64_t offset_ns, int64_t drift_ppb, uint64_t epoch_ns);
 	uint64_t (*gpu_time)(int device, uint64_t true_ns);
+	/* GPU memory that this process has there: its own and CUPTI's. For the fake NVML. */
+	uint64_t (*memory_bytes)(int device);
 
 	/* Prints "fake: MISUSE: ..." on stderr and leaves with CS_FAKE_MISUSE_EXIT. */
 	void (*misuse)(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

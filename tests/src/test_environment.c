@@ -54,6 +54,7 @@ assert_defaults(const struct cs_settings *settings)
 	assert_int_equal(settings->period_ms, 10000);
 	assert_int_equal(settings->window_ms, 100);
 	assert_int_equal(settings->trace_max_s, 600);
+	assert_int_equal(settings->device_growth_mib, 256);
 	assert_int_equal(settings->step_back_s, 60);
 	assert_int_equal(settings->flush_ms, 100);
 	assert_int_equal(settings->buffers, 16);
@@ -161,6 +162,7 @@ test_integers(void **state)
 		{"COLLSCOPE_RING_MIB", offsetof(struct cs_settings, ring_mib), 1, 16},
 		{"COLLSCOPE_PERIOD_MS", offsetof(struct cs_settings, period_ms), 100, 600000},
 		{"COLLSCOPE_WINDOW_MS", offsetof(struct cs_settings, window_ms), 1, 60000},
+		{"COLLSCOPE_DEVICE_GROWTH_MIB", offsetof(struct cs_settings, device_growth_mib), 0, 65536},
 		{"COLLSCOPE_STEP_BACK_S", offsetof(struct cs_settings, step_back_s), 1, 86400},
 		{"COLLSCOPE_TRACE_MAX_S", offsetof(struct cs_settings, trace_max_s), 0, 86400},
 		{"COLLSCOPE_FLUSH_MS", offsetof(struct cs_settings, flush_ms), 10, 1000},
@@ -314,7 +316,7 @@ test_table(void **state)
 	const struct cs_variable *variables = cs_variables(&count);
 
 	(void)state;
-	assert_int_equal(count, 25);
+	assert_int_equal(count, 26);
 	for (size_t i = 0; i < count; i++) {
 		struct complaints complaints;
 		struct cs_settings settings;

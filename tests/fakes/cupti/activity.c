@@ -14,6 +14,7 @@ static _Atomic bool ever_enabled;
 static _Atomic bool traced;
 static _Atomic bool finalized_after_tracing;
 static _Atomic int bad_edge;
+static _Atomic uint64_t leaked_bytes;
 static _Atomic uint64_t busy_until_ns;
 
 /* Values of the attributes, by attribute; sizes as the header says. */
@@ -79,6 +80,9 @@ enable(CUpti_ActivityKind kind)
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && !fake_kind_enabled(kind) &&
 		atomic_load(&busy_until_ns) > fake_cupti_now_ns() && fake_number("CS_FAKE_CUPTI_EDGES", 1))
 		atomic_store(&bad_edge, 1);
+	/* CS_FAKE_CUPTI_LEAK_KIB=N: so much GPU memory is gone with each window. */
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && !fake_kind_enabled(kind))
+		atomic_fetch_add(&leaked_bytes, fake_number("CS_FAKE_CUPTI_LEAK_KIB", 0) << 10);
 	atomic_store(&kinds[kind], 1);
 	atomic_store(&ever_enabled, true);
 	fake_buffers_start_worker();
@@ -204,7 +208,8 @@ fake_device_bytes(int device)
 	if (attributes[CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED].value ||
 		!atomic_load(&ever_enabled))
 		return 0;
-	return buffers * attributes[CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE].value;
+	return buffers * attributes[CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE].value +
+	       atomic_load(&leaked_bytes);
 }
 
 /* Detaches CUPTI. Harmless while only callbacks were used; after kernels were traced the next graph launch

@@ -73,6 +73,7 @@ int fake_device_count(void);
 int fake_device_physical(
 	int ordinal); /* index on the machine, after CUDA_VISIBLE_DEVICES; negative: no such one */
 uint64_t fake_device_memory_bytes(void);
+uint64_t fake_memory_bytes(int device);
 
 /* memory.c: device or host, by address. */
 CUmemorytype fake_memory_type(CUdeviceptr address);

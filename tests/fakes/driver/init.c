@@ -352,5 +352,6 @@ FAKE_EXPORT const struct cs_fake_driver cs_fake_driver = {
 	.kernels_traced = kernels_traced,
 	.set_clock = fake_set_clock,
 	.gpu_time = fake_gpu_time,
+	.memory_bytes = fake_memory_bytes,
 	.misuse = fake_misuse,
 };

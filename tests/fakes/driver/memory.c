@@ -45,6 +45,19 @@ allocate(int device, size_t bytes, CUdeviceptr *address)
 	return CUDA_SUCCESS;
 }
 
+uint64_t
+fake_memory_bytes(int device)
+{
+	uint64_t bytes;
+
+	if (device < 0 || device >= CS_FAKE_DEVICES_MAX)
+		return 0;
+	pthread_mutex_lock(&fake_lock);
+	bytes = used_bytes[device];
+	pthread_mutex_unlock(&fake_lock);
+	return bytes + fake_tools()->device_bytes(device);
+}
+
 FAKE_EXPORT CUresult
 cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 {

@@ -4,10 +4,13 @@
  * CUDA_VISIBLE_DEVICES says. Their use is that of the process itself, which asks. CS_FAKE_TOPOLOGY=nvlink:
  * every GPU has 18 NVLinks to a switch; else PCIe, four GPUs to a host bridge.
  */
+#include "../fake.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT            __attribute__((visibility("default")))
 #define DEVICES_MAX       16U
@@ -191,13 +194,34 @@ nvmlDeviceGetUtilizationRates(const struct device *device, unsigned int *rates)
 	return works ? SUCCESS : NOT_SUPPORTED;
 }
 
+struct process {
+	unsigned int pid;
+	unsigned long long used_bytes;
+	unsigned int gpu_instance, compute_instance;
+};
+
+/* This process alone, as if it had the machine for itself. CS_FAKE_NVML_PID: under another number, as in a
+ * container. */
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
-	const struct device *device, unsigned int *number, void *infos);
+	const struct device *device, unsigned int *number, struct process *list);
 EXPORT int
-nvmlDeviceGetComputeRunningProcesses_v3(const struct device *device, unsigned int *number, void *infos)
+nvmlDeviceGetComputeRunningProcesses_v3(
+	const struct device *device, unsigned int *number, struct process *list)
 {
-	(void)device;
-	(void)infos;
+	const char *text = getenv("CS_FAKE_NVML_PID");
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	const struct cs_fake_driver *driver = library ? dlsym(library, CS_FAKE_DRIVER_SYMBOL) : NULL;
+	unsigned int room = *number;
+
 	*number = 1;
-	return INSUFFICIENT_SIZE;
+	if (library)
+		dlclose(library);
+	if (room == 0 || !list)
+		return INSUFFICIENT_SIZE;
+	if (!driver)
+		return NOT_SUPPORTED;
+	list[0] =
+		(struct process){.pid = text ? (unsigned int)strtoul(text, NULL, 10) : (unsigned int)getpid(),
+			.used_bytes = driver->memory_bytes((int)device->index)};
+	return SUCCESS;
 }

@@ -66,6 +66,7 @@ take(const char *argument)
 		return take_number(argument, "--threads=", &options.work.threads) ||
 		       take_number(argument, "--launches=", &options.work.launches) ||
 		       take_number(argument, "--contexts=", &options.work.contexts) ||
+		       take_number(argument, "--grow=", &options.work.grow_kib) ||
 		       take_number(argument, "--gpus=", &options.work.gpus) ||
 		       take_flag(argument, "--small-stack", &options.work.small_stack) ||
 		       take_flag(argument, "--reset", &options.work.reset) ||

@@ -11,6 +11,7 @@
  *   --gpus=N          the same on N more GPUs, in their primary contexts
  *   --reset           cuDevicePrimaryCtxReset of another GPU after every third step, and a context of the own
  *                     GPU made again after the last
+ *   --grow=KIB         takes so much GPU memory in every step, and keeps it
  *   --storm           SIGALRM and SIGPROF from interval timers of 1 ms from the first launch to the last
  *   --dlclose         closes libcupti and libcuda as often as it has opened them, between steps
  *   --fork-exec       at the end a child executes this program again, without this option

@@ -218,6 +218,10 @@ scenario_host_work_begin(const struct scenario_host_work *work, struct scenario_
 void
 scenario_host_work_step(const struct scenario_host_work *work, struct scenario_gpu *gpu, uint64_t step)
 {
+	CUdeviceptr kept;
+
+	if (work->grow_kib)
+		CHECK(cuMemAlloc(&kept, (size_t)work->grow_kib << 10));
 	if (world_count == 0)
 		return;
 	for (uint32_t i = 0; i < world_count; i++)

@@ -9,7 +9,7 @@
 #define SCENARIO_HOST_THREADS 256U
 
 struct scenario_host_work {
-	uint32_t threads, launches, contexts, gpus;
+	uint32_t threads, launches, contexts, gpus, grow_kib;
 	bool small_stack, reset;
 };
 
