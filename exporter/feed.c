@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 64U
+/* In cs_feed.comms: asked for, and there is none. */
+#define NO_COMM UINT32_MAX
 /* More GPUs than a machine can have: an index beyond it is nonsense. */
 #define NVML_INDEX_MAX 1023
 
@@ -339,10 +341,12 @@ comm_of(struct cs_feed *feed, const struct cs_dictionary *dictionary, uint32_t c
 		feed->comms = grown;
 		feed->comm_count = dictionary->communicator_count;
 	}
-	if (!feed->comms[comm_id - 1])
-		feed->comms[comm_id - 1] =
-			cs_series_comm(feed->table, dictionary->communicators[comm_id - 1].hash);
-	return feed->comms[comm_id - 1];
+	if (!feed->comms[comm_id - 1]) {
+		uint32_t comm = cs_series_comm(feed->table, dictionary->communicators[comm_id - 1].hash);
+
+		feed->comms[comm_id - 1] = comm ? comm : NO_COMM;
+	}
+	return feed->comms[comm_id - 1] == NO_COMM ? 0 : feed->comms[comm_id - 1];
 }
 
 void

@@ -67,7 +67,8 @@ struct cs_feed {
 	struct cs_series_table *table;
 	struct cs_feed_map collectives;
 	struct cs_feed_map steps;
-	/* cs_series_comm of the process's communicators by id - 1; 0 not asked for yet. */
+	/* cs_series_comm of the process's communicators by id - 1; 0 not asked for yet, UINT32_MAX asked in
+	 * vain. */
 	uint32_t *comms;
 	uint32_t comm_count;
 	struct cs_impl_changes changes;

@@ -25,8 +25,8 @@ cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
 	memset(activity, 0, sizeof(*activity));
 	activity->writer = writer;
 	activity->resolve = resolve;
-	atomic_store(&activity->closed_ns, UINT64_MAX);
-	atomic_store(&activity->reopened_ns, UINT64_MAX);
+	activity->closed_ns = UINT64_MAX;
+	activity->reopened_ns = UINT64_MAX;
 	cs_coalesce_init(&activity->coalesce, emit, activity);
 }
 
@@ -49,21 +49,20 @@ cs_activity_gpu(const struct cs_activity *activity, uint32_t device)
 void
 cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns)
 {
-	atomic_store_explicit(&activity->reopened_ns, UINT64_MAX, memory_order_relaxed);
-	atomic_store_explicit(&activity->closed_ns, now_ns, memory_order_release);
+	activity->reopened_ns = UINT64_MAX;
+	activity->closed_ns = now_ns;
 }
 
 void
 cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns)
 {
-	atomic_store_explicit(&activity->reopened_ns, now_ns, memory_order_release);
+	activity->reopened_ns = now_ns;
 }
 
 static inline bool
 outside_windows(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
 {
-	return end_ns > atomic_load_explicit(&activity->closed_ns, memory_order_acquire) &&
-	       start_ns < atomic_load_explicit(&activity->reopened_ns, memory_order_acquire);
+	return end_ns > activity->closed_ns && start_ns < activity->reopened_ns;
 }
 
 static inline uint32_t

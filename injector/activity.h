@@ -37,8 +37,8 @@ struct cs_activity {
 	void (*call)(const struct cs_activity_call *call);
 	bool (*hold)(const struct cs_kernel_key *key, const struct cs_record *record);
 	_Atomic int8_t gpu_of_device[CS_DEVICES_MAX]; /* CUDA ordinal -> GPU index + 1; 0 unknown */
-	_Atomic uint64_t closed_ns;      /* when tracing was last switched off, UINT64_MAX never */
-	_Atomic uint64_t reopened_ns;    /* when it was switched on after that, UINT64_MAX not yet */
+	uint64_t closed_ns;              /* when tracing was last switched off, UINT64_MAX never */
+	uint64_t reopened_ns;            /* when it was switched on after that, UINT64_MAX not yet */
 	_Atomic uint64_t wanted_devices; /* one bit per device that records named in vain */
 	struct cs_coalesce coalesce;
 	struct cs_launches launches;
@@ -65,7 +65,7 @@ int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 
  * and begins before the other is outside of the window and left out, without being counted as lost: of
  * kernels that are on their way when their kind is switched off, CUPTI 13.0 gives the true start and an end
  * that is late by the time until the next flush (a whole launch of 854 kernels, 35 to 101 ms each instead of
- * 4 us, on an H200). Any thread.
+ * 4 us, on an H200). Not while a buffer is being parsed (delivery.c holds its lock).
  */
 void cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns);
 void cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns);

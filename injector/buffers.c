@@ -140,8 +140,6 @@ take_without_account(struct cs_buffers *buffers)
 {
 	uint8_t *memory;
 
-	if (atomic_load_explicit(&buffers->may_refuse, memory_order_relaxed))
-		return NULL;
 	if (atomic_fetch_add_explicit(&buffers->abandoned, 1, memory_order_relaxed) <
 		CS_BUFFER_ABANDONED_MAX) {
 		memory = map(CS_BUFFER_RESERVE_BYTES, 0);
@@ -194,7 +192,7 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 	}
 	saved_errno = errno;
 	*buffer = take_small(buffers, now_ns);
-	*bytes = *buffer ? CS_BUFFER_RESERVE_BYTES : 0;
+	*bytes = CS_BUFFER_RESERVE_BYTES;
 	errno = saved_errno;
 	atomic_fetch_add_explicit(&buffers->short_requests, 1, memory_order_relaxed);
 	return false;

@@ -8,17 +8,14 @@
  * that. Two holders never share a buffer: a design with one static buffer for everybody broke with
  * CUPTI 13.0.
  *
- * When as many fresh mappings are held as there may be, or there is no memory:
- *
- *   may_refuse      the answer is NULL, the last thing to do although CUPTI from 12.9 on should then drop the
- * record and go on: on an H200 with CUPTI 13.0 no buffer came back any more after 33,000 refusals. not
- * may_refuse  CUPTI before 12.9 crashes on NULL. It gets a mapping that nobody keeps account of: its records
- * are not read and it is never unmapped, but it is nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or
- * without memory, one static buffer serves all; what is in it is not looked at, and `shared` counts how
- * often: the worker then ends tracing for good.
+ * CUPTI is never answered NULL: before 12.9 it crashes, and after 33,000 such answers CUPTI 13.0 gave no
+ * buffer back any more (an H200, 640,000 records a second). When CS_BUFFER_FRESH_MAX mappings are held, too,
+ * it gets one that nobody keeps account of: its records are not read and it is never unmapped, but it is
+ * nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or without memory, one static buffer serves all;
+ * what is in it is not looked at, and `shared` counts how often: the worker then ends tracing for good.
  *
  * It should not come to that: from CS_BUFFER_FRESH_SHORT mappings on tracing rests (worker_watch.c). A flood
- * takes up to 8 MiB beyond what the library has otherwise, until it is over: a host that lives is worth more
+ * takes up to 9 MiB beyond what the library has otherwise, until it is over: a host that lives is worth more
  * than the bound.
  *
  * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
@@ -50,7 +47,6 @@ struct cs_buffers {
 	uint32_t count;
 	_Atomic uint32_t pool_free;    /* one bit per buffer */
 	_Atomic uint64_t reserve_free; /* one bit per buffer */
-	_Atomic bool may_refuse;       /* false until set */
 	_Atomic uint32_t fresh_mapped; /* entries of `fresh` in use, or about to be */
 	_Atomic uint32_t abandoned;    /* mappings without an account */
 	_Atomic uint64_t shared;       /* answers that were the static buffer */
@@ -72,8 +68,8 @@ void cs_buffers_destroy(struct cs_buffers *buffers);
 /* What is mapped now: pool, reserve, fresh mappings and those without an account. */
 uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 
-/* 8-aligned. Returns false when the pool was empty and a small buffer was given instead, or none: NULL and 0
- * bytes, only when may_refuse is set. `requested` counts all that CUPTI asked for: who is asked owns it. */
+/* 8-aligned, never NULL. Returns false when the pool was empty and a small buffer was given instead.
+ * `requested` counts all that CUPTI asked for: who is asked owns it. */
 bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
 
 /* Whether so many are with CUPTI that there will be none left soon: work is launched far ahead of the GPU, or

@@ -6,9 +6,6 @@
 
 #include <errno.h>
 
-/* cuptiGetVersion of CUDA 12.9, whose release notes say that NULL for a buffer no longer crashes. */
-#define VERSION_WITH_NULL_ANSWER 27U
-
 static struct cs_buffers buffers;
 static struct cs_activity activity;
 static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,9 +42,15 @@ buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 }
 
 bool
-cs_delivery_take_shortage(void)
+cs_delivery_is_short(void)
 {
-	return atomic_load_explicit(&shortage, memory_order_relaxed) && atomic_exchange(&shortage, false);
+	return atomic_load_explicit(&shortage, memory_order_relaxed);
+}
+
+void
+cs_delivery_end_shortage(void)
+{
+	atomic_store(&shortage, false);
 }
 
 static void
@@ -104,7 +107,6 @@ buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t byt
 CUptiResult
 cs_delivery_register(const struct cs_cupti_api *cupti)
 {
-	atomic_store(&buffers.may_refuse, cupti->version >= VERSION_WITH_NULL_ANSWER);
 	return cupti->activity_register_callbacks(buffer_requested, buffer_completed);
 }
 
@@ -117,10 +119,12 @@ cs_delivery_buffers(void)
 void
 cs_delivery_note_edge(bool open, uint64_t now_ns)
 {
+	pthread_mutex_lock(&parse_lock);
 	if (open)
 		cs_activity_note_open(&activity, now_ns);
 	else
 		cs_activity_note_close(&activity, now_ns);
+	pthread_mutex_unlock(&parse_lock);
 }
 
 uint64_t

@@ -51,8 +51,10 @@ void cs_delivery_pace_end(uint64_t now_ns);
 void cs_delivery_pace_wait(uint64_t now_ns);
 void cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns);
 void cs_delivery_pace_take(struct cs_pace *pace);
-/* Whether CUPTI was given one of the last buffers since the last call (cs_buffers_run_short). */
-bool cs_delivery_take_shortage(void);
+/* Whether CUPTI was given one of the last buffers (cs_buffers_run_short) since the shortage before was ended.
+ * The worker is nudged once per shortage. */
+bool cs_delivery_is_short(void);
+void cs_delivery_end_shortage(void);
 /* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
 uint64_t cs_delivery_take_wanted(void);
 

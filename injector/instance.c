@@ -179,20 +179,30 @@ cs_instance_leave_cupti(void)
 	atomic_fetch_sub(&instance.cupti_calls, 1);
 }
 
+/* Grows with each wake, so that one which comes before the worker sleeps is not lost. */
+static _Atomic uint32_t wakes_so_far;
+
 void
-cs_instance_sleep(uint64_t sleep_ns)
+cs_instance_sleep(uint64_t sleep_ns, uint32_t wakes)
 {
 	struct timespec pause = {
 		.tv_sec = (time_t)(sleep_ns / CS_NS_PER_S), .tv_nsec = (long)(sleep_ns % CS_NS_PER_S)};
 
 	/* Relative, so on CLOCK_MONOTONIC. */
-	syscall(SYS_futex, &instance.leaving, FUTEX_WAIT_PRIVATE, CS_LEAVING_NOT, &pause, NULL, 0);
+	syscall(SYS_futex, &wakes_so_far, FUTEX_WAIT_PRIVATE, wakes, &pause, NULL, 0);
+}
+
+uint32_t
+cs_instance_wakes(void)
+{
+	return atomic_load(&wakes_so_far);
 }
 
 void
 cs_instance_nudge(void)
 {
-	syscall(SYS_futex, &instance.leaving, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	atomic_fetch_add(&wakes_so_far, 1);
+	syscall(SYS_futex, &wakes_so_far, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 bool
@@ -202,6 +212,6 @@ cs_instance_wake(void)
 
 	if (!atomic_compare_exchange_strong(&instance.leaving, &expected, CS_LEAVING_ASKED))
 		return false;
-	syscall(SYS_futex, &instance.leaving, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	cs_instance_nudge();
 	return true;
 }

@@ -74,9 +74,11 @@ bool cs_instance_enter_cupti(void);
 void cs_instance_leave_cupti(void);
 #define CS_INSTANCE_EXIT_WAIT_MS 200U
 
-/* The worker's sleep, which cs_instance_wake ends early. At most `sleep_ns`. */
-void cs_instance_sleep(uint64_t sleep_ns);
-/* Ends the sleep and asks for nothing. Any thread; one system call. */
+/* The worker's sleep, at most `sleep_ns`; a nudge or wake ends it early. wakes: cs_instance_wakes() before
+ * the worker looked at what there is to do: whatever came since makes it look again. */
+void cs_instance_sleep(uint64_t sleep_ns, uint32_t wakes);
+uint32_t cs_instance_wakes(void);
+/* Asks the worker to look at once. Any thread; one system call. */
 void cs_instance_nudge(void);
 /* Exit handler: asks the worker for a last flush. false: there is no worker. */
 bool cs_instance_wake(void);

@@ -172,8 +172,9 @@ cs_subscription_end(struct cs_instance *instance)
 {
 	if (!atomic_exchange(&held, false))
 		return;
-	instance->cupti.unsubscribe(handle);
+	/* Before: a launch between the two is one that nobody would listen to. */
 	cs_labels_stop_listening();
+	instance->cupti.unsubscribe(handle);
 }
 
 void

@@ -44,7 +44,7 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 }
 
 static void
-sleep_until_next(const struct cs_worker *w, uint64_t look_ns)
+sleep_until_next(const struct cs_worker *w, uint64_t look_ns, uint32_t wakes)
 {
 	uint64_t now_ns = cs_clock_realtime_ns();
 	uint64_t monotonic_ns = cs_clock_monotonic_ns();
@@ -57,7 +57,7 @@ sleep_until_next(const struct cs_worker *w, uint64_t look_ns)
 	if (cs_tracing_depth() != CS_DEPTH_OFF && w->next_flush_ns > monotonic_ns &&
 		w->next_flush_ns - monotonic_ns < sleep_ns)
 		sleep_ns = w->next_flush_ns - monotonic_ns;
-	cs_instance_sleep(sleep_ns);
+	cs_instance_sleep(sleep_ns, wakes);
 }
 
 /* The process is about to exit: what is complete but not full would be lost with it. true: this was the last
@@ -84,6 +84,7 @@ static bool
 turn(struct cs_worker *w)
 {
 	struct cs_schedule_plan plan;
+	uint32_t wakes = cs_instance_wakes();
 
 	w->now_ns = cs_clock_realtime_ns();
 	w->monotonic_ns = cs_clock_monotonic_ns();
@@ -108,7 +109,7 @@ turn(struct cs_worker *w)
 		cs_worker_update_memory(w);
 	}
 	cs_worker_update_status(w);
-	sleep_until_next(w, plan.until_ns);
+	sleep_until_next(w, plan.until_ns, wakes);
 	return true;
 }
 

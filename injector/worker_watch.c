@@ -81,17 +81,21 @@ bool
 cs_worker_sheds(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
-	bool shortage = cs_delivery_take_shortage();
 
 	if (w->shedding_ns == 0) {
-		if (!shortage || w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
+		if (!cs_delivery_is_short())
 			return false;
+		if (cs_tracing_depth() == CS_DEPTH_OFF) {
+			cs_delivery_end_shortage();
+			return false;
+		}
 		begin_shedding(w);
 	}
 	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
 	cs_delivery_count(w->ignore_before, &counts);
 	if (w->monotonic_ns - w->shedding_ns >= SHED_NS && counts.held <= SHED_HELD_MAX) {
 		w->shedding_ns = 0;
+		cs_delivery_end_shortage();
 		w->reason[0] = '\0';
 		return false;
 	}

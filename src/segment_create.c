@@ -294,8 +294,10 @@ write_zeros(int fd, uint64_t bytes)
 		size_t want = bytes - at < sizeof(zeros) ? (size_t)(bytes - at) : sizeof(zeros);
 		ssize_t got = pwrite(fd, zeros, want, (off_t)at);
 
-		if (got <= 0 && errno != EINTR)
-			return got < 0 ? errno : ENOSPC;
+		if (got == 0)
+			return ENOSPC;
+		if (got < 0 && errno != EINTR)
+			return errno;
 		if (got > 0)
 			at += (uint64_t)got;
 	}

@@ -33,6 +33,7 @@ destroy_units(struct cs_unit_list *list)
 
 	while ((unit = cs_unit_list_pop(list))) {
 		unit->lane->source->analysis->waiting_units--;
+		unit->lane->source->analysis->waiting_items -= unit->step.collectives;
 		cs_unit_destroy(unit);
 	}
 }

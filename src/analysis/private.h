@@ -112,7 +112,10 @@ struct cs_unit {
 	uint64_t activity_after_ns;  /* the next began then; UINT64_MAX none */
 	uint32_t part_count, open_parts;
 	struct cs_part parts[CS_PARTS_MAX];
-	struct cs_part *singles; /* of dissolved parts, room for one per item; NULL none */
+	/* Of dissolved parts, room for one per item; NULL none. They live as long as the unit, which is not
+	 * delivered before all parts are resolved; resolved ones are out of every queue when cs_group_resolve
+	 * returns. */
+	struct cs_part *singles;
 	uint32_t single_count;
 	struct cs_step step; /* collectives = items in use */
 	struct cs_collective *items;

@@ -673,6 +673,27 @@ test_stretches_cut_differently(void **state)
 	(void)state;
 }
 
+/* A rank goes while the other one's stretch has come apart beside its own: nothing of either is left behind.
+ */
+static void
+test_removed_while_dissolved(void **state)
+{
+	struct step_plan plan = {0};
+	struct scene scene;
+	uint32_t label[2];
+
+	(void)state;
+	open_group(&scene, 2, &plan);
+	label[0] = label[1] = plan.label;
+	put_stretches(&scene, label, 0, true);
+	scene_advance(&scene, 20 * MS + 100 * US);
+	cs_analysis_remove_source(scene.analysis, scene.ranks[0].source);
+	scene.ranks[0].count = 0;
+	scene_play(&scene);
+	assert_true(scene.collective_count >= 6);
+	scene_close(&scene);
+}
+
 /* A root's broadcast tells nothing of who was waited for. */
 static void
 test_broadcast(void **state)
@@ -758,6 +779,7 @@ main(void)
 		cmocka_unit_test(test_sequence_numbers),
 		cmocka_unit_test(test_other_nodes),
 		cmocka_unit_test(test_stretches_cut_differently),
+		cmocka_unit_test(test_removed_while_dissolved),
 		cmocka_unit_test(test_broadcast),
 		cmocka_unit_test(test_short_steps),
 	};

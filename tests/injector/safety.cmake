@@ -6,3 +6,4 @@ cs_unit_test(test_flat SOURCES test_flat.c LIBS cs_injector cs_reader)
 if(CS_SANITIZE) # a sanitizer takes fifty times as long, and has memory of its own that grows
     target_compile_definitions(test_flat PRIVATE CS_TEST_MILLIONS=2)
 endif()
+cs_unit_test(test_sleep SOURCES test_sleep.c LIBS cs_injector)

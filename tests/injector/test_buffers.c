@@ -159,32 +159,7 @@ enum { ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX, BEYOND = 10 
 
 static uint8_t *flood[ACCOUNTED + CS_BUFFER_ABANDONED_MAX + BEYOND];
 
-/* From CUPTI 12.9 on: NULL, and all is as before when they have come back. */
-static void
-test_flood_refused(void **state)
-{
-	uint64_t mapped_bytes = cs_buffers_mapped_bytes(&buffers);
-
-	(void)state;
-	atomic_store(&buffers.may_refuse, true);
-	for (unsigned int round = 0; round < 2; round++) {
-		assert_int_equal(take_marked(flood, 0, ACCOUNTED + BEYOND), BEYOND);
-		assert_int_equal(count_overwritten(flood, 0, ACCOUNTED + BEYOND), 0);
-		assert_int_equal(cs_buffers_held(&buffers, 0), ACCOUNTED);
-		assert_int_equal(cs_buffers_mapped_bytes(&buffers),
-			mapped_bytes + (uint64_t)CS_BUFFER_FRESH_MAX * CS_BUFFER_RESERVE_BYTES);
-		for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++)
-			cs_buffers_give(&buffers, flood[i]);
-		assert_int_equal(cs_buffers_held(&buffers, 0), 0);
-		assert_int_equal(cs_buffers_mapped_bytes(&buffers), mapped_bytes);
-	}
-	/* Who is asked owns it, whatever the answer. */
-	assert_int_equal(buffers.requested, 2 * (ACCOUNTED + BEYOND));
-	assert_int_equal(buffers.completed, 2 * ACCOUNTED);
-	assert_int_equal(buffers.short_requests, 2 * (ACCOUNTED + BEYOND - 4));
-}
-
-/* Before: never NULL, and still nobody's but the taker's. */
+/* Never NULL, and still nobody's but the taker's. */
 static void
 test_flood_without_account(void **state)
 {
@@ -231,7 +206,7 @@ test_flood_without_end(void **state)
 		cs_buffers_give(&buffers, flood[i]);
 }
 
-enum { FLOOD_THREADS = 16, FLOOD_EACH = 80 }; /* 1280 at once: more than there is an account for */
+enum { FLOOD_THREADS = 16, FLOOD_EACH = 36 }; /* 576 at once: nearly as many as there is an account for */
 
 static pthread_barrier_t flood_barrier;
 
@@ -258,7 +233,6 @@ test_flood_of_threads(void **state)
 	pthread_t threads[FLOOD_THREADS];
 
 	(void)state;
-	atomic_store(&buffers.may_refuse, true);
 	assert_int_equal(pthread_barrier_init(&flood_barrier, NULL, FLOOD_THREADS), 0);
 	for (uintptr_t i = 0; i < FLOOD_THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, take_many, (void *)i), 0);
@@ -272,7 +246,7 @@ test_flood_of_threads(void **state)
 	assert_int_equal(cs_buffers_held(&buffers, 0), 0);
 	assert_int_equal(buffers.fresh_mapped, 0);
 	assert_int_equal(buffers.requested, 5 * FLOOD_THREADS * FLOOD_EACH);
-	assert_in_range(buffers.completed, 5 * ACCOUNTED, buffers.requested);
+	assert_int_equal(buffers.completed, buffers.requested);
 }
 
 static void
@@ -355,7 +329,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_run_short, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flood_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_account, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_of_threads, setup, teardown),
