@@ -173,7 +173,8 @@ log_stall(void *context, const struct cs_stall *stall)
 {
 	const struct stall_look *look = context;
 	struct cs_traced *traced = find(look->ingest, stall->source);
-	char bytes[24] = "unknown", collective[16] = "unknown", step[24] = "unknown", ended[16] = "none";
+	char bytes[24] = "unknown", collective[16] = "unknown", step[24] = "unknown", ended[16] = "none",
+	     last[16] = "none";
 
 	if (!traced || traced->stage != CS_TRACED_LIVE || traced->stall_logged_ns == stall->since_ns)
 		return;
@@ -184,16 +185,18 @@ log_stall(void *context, const struct cs_stall *stall)
 		snprintf(collective, sizeof(collective), "%" PRIu32, stall->ordinal);
 	if (stall->step != 0)
 		snprintf(step, sizeof(step), "%" PRIu64, stall->step);
+	if (stall->last_end_ns != 0)
+		snprintf(last, sizeof(last), "%" PRIu32, stall->last_ordinal);
 	if (stall->ended_rank != CS_RANK_UNKNOWN)
 		snprintf(ended, sizeof(ended), "%" PRId32, stall->ended_rank);
 	cs_log_warn("A rank stands still pid=%" PRIu32 " rank=%" PRId32 " seconds=%" PRIu64
 		    " step=%s collective=%s op=%s impl=%s bytes=%s graph=%" PRIu32 " node=%" PRIu64
-		    " last_collective=%" PRIu32 " last_op=%s last_impl=%s last_node=%" PRIu64
+		    " last_collective=%s last_op=%s last_impl=%s last_node=%" PRIu64
 		    " others_wait_for_it=%s ended_rank=%s",
 		traced->dictionary->process.pid, stall->rank,
 		(uint64_t)((look->now_ns - stall->since_ns) / CS_NS_PER_S), step, collective,
 		cs_op_name(stall->label->op), cs_impl_name(stall->label->impl), bytes, stall->graph_id,
-		stall->graph_node_id, stall->last_ordinal, cs_op_name(stall->last_label->op),
+		stall->graph_node_id, last, cs_op_name(stall->last_label->op),
 		cs_impl_name(stall->last_label->impl), stall->last_node_id, stall->behind ? "yes" : "no",
 		ended);
 }

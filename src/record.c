@@ -16,6 +16,7 @@ static const char *const type_names[] = {
 	[CS_RECORD_MARKER] = "marker",
 	[CS_RECORD_HOST_LAUNCH] = "host_launch",
 	[CS_RECORD_STILL] = "still",
+	[CS_RECORD_GRAPH] = "graph",
 };
 _Static_assert(COUNT_OF(type_names) == CS_RECORD_TYPE_COUNT, "every record type has a name");
 

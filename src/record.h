@@ -40,10 +40,20 @@ enum cs_record_type {
 	   of the time, percent, in which some kernel ran on this one shortly before the end (NVML), or
 	   CS_STILL_UNKNOWN: 0 on an idle server, 100 beside a kernel that never ends. */
 	CS_RECORD_STILL = 9,
+	/* What the labels of captured nodes say of an executable graph, as soon as that is known and again
+	   when an update changes it: one record per run of collectives with the same label, in the order of
+	   node ids, the first CS_GRAPH_RUNS_MAX. start = end = when it was said. sequence = collectives of
+	   the graph, CS_GRAPH_UNKNOWN: what was said before holds no longer. Of the run: correlation_id =
+	   position of its first collective, value = how many, ref = label id (0 = none), graph_node_id = node
+	   of the first. */
+	CS_RECORD_GRAPH = 10,
 	CS_RECORD_TYPE_COUNT
 };
 
 #define CS_STILL_UNKNOWN UINT64_MAX
+
+#define CS_GRAPH_UNKNOWN  UINT32_MAX
+#define CS_GRAPH_RUNS_MAX 4U
 
 /* Tracing depth, see docs/architecture.md: no records, one per graph launch, one per kernel. */
 enum cs_depth { CS_DEPTH_OFF = 0, CS_DEPTH_LIGHT = 1, CS_DEPTH_DEEP = 2, CS_DEPTH_COUNT };
@@ -93,13 +103,13 @@ struct cs_record {
 	uint64_t value;  /* COLLECTIVE: message bytes or CS_BYTES_UNKNOWN; BUSY: exact busy ns (kernels) or
 			    bytes (copies);  LOSS: how many; WINDOW: graph launches seen; MARK: host thread id,
 			    0 unknown;
-			    HOST_LAUNCH: host thread id */
+			    HOST_LAUNCH: host thread id; GRAPH: collectives of the run */
 	uint64_t graph_node_id;  /* CUPTI's id of the instantiated node; 0 outside graphs */
 	uint32_t correlation_id; /* CUPTI's; one for all nodes of one graph launch */
 	uint32_t graph_id;       /* CUPTI's id of the executable graph; 0 outside graphs */
 	uint32_t stream_id;      /* CUPTI's stream id, with the context folded in: unique in the process */
-	uint32_t sequence; /* COLLECTIVE: communicator's sequence number if known, else 0; MARK: nesting depth
-			    */
+	uint32_t sequence;       /* COLLECTIVE: communicator's sequence number if known, else 0; MARK: nesting
+				    depth; GRAPH: collectives of the graph */
 };
 
 _Static_assert(sizeof(struct cs_record) == 56, "record size is part of the format");

@@ -317,6 +317,8 @@ record_valid(const struct cs_dictionary *dictionary, const struct cs_record *rec
 	case CS_RECORD_GRAPH_LAUNCH:
 	case CS_RECORD_STILL:
 		return record->gpu < dictionary->gpu_count;
+	case CS_RECORD_GRAPH:
+		return record->gpu < dictionary->gpu_count && record->ref < dictionary->label_count;
 	case CS_RECORD_MARKER:
 		return record->gpu < dictionary->gpu_count && record->ref < dictionary->name_count;
 	default:

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "captured.h"
 #include "catalog.h"
 #include "host.h"
 #include "private.h"
@@ -395,6 +396,11 @@ take(struct cs_source *source, const struct cs_record *record)
 		if (!find_lane(source, record->gpu))
 			return -ENOMEM;
 		cs_stillness_note(&source->lanes[record->gpu]->stillness, record, source->newest_ns);
+		break;
+	case CS_RECORD_GRAPH:
+		if (!find_lane(source, record->gpu))
+			return -ENOMEM;
+		cs_captured_note(source->lanes[record->gpu], record);
 		break;
 	default:
 		analysis->counts.dropped++;

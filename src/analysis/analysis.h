@@ -108,7 +108,7 @@ struct cs_analysis_sink {
 	void (*step)(void *context, const struct cs_step *step);
 	/* Once per collective, after its step; also for those in no step. */
 	void (*collective)(void *context, const struct cs_collective *collective);
-	/* WINDOW, LOSS, MARK, HOST_LAUNCH, STILL records as they are, at once. */
+	/* WINDOW, LOSS, MARK, HOST_LAUNCH, STILL, GRAPH records as they are, at once. */
 	void (*other)(void *context, uint32_t source, const struct cs_record *record);
 };
 
@@ -195,13 +195,14 @@ struct cs_stall {
 	 * nothing was traced, the first look that found it so. */
 	uint64_t since_ns;
 	/* What it waits for: the collective of that number in the launch, from 0. label_id 0: not known (the
-	 * graph was not seen whole before, the pending launch has no label, or it stopped between windows);
+	 * graph was not seen whole before, and not said at capture; the pending launch has no label; or it
+	 * stopped between windows);
 	 * label is then the all-unknown one. */
 	uint32_t graph_id, correlation_id, ordinal, label_id;
 	uint64_t graph_node_id; /* of that collective; 0 not known */
 	const struct cs_label *label;
 	/* The collective that it ended last, as far as was traced, and its position in its launch (outside
-	 * graphs: in its stretch). */
+	 * graphs: in its stretch). last_end_ns 0: none yet. */
 	uint32_t last_label_id, last_ordinal;
 	uint64_t last_node_id; /* 0 outside graphs */
 	const struct cs_label *last_label;

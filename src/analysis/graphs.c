@@ -7,9 +7,6 @@
 
 #define SETS 1024U
 #define WAYS 4U
-/* A pass is small when the largest has at least so many times its collectives: a target of 8 layers (17)
- * against a draft of one (3); three drafts in one graph (9) against 61 layers (123). */
-#define SMALL_SHARE 4U
 /* So many small passes in a row: the large one was something else (a warm-up of many steps in one graph). */
 #define SMALL_IN_A_ROW 64U
 /* Counts are halved there, so that they follow a server that turns drafts on or off. */
@@ -22,6 +19,7 @@ struct cs_graphs {
 	struct cs_graph table[SETS][WAYS];
 	struct cs_passes passes;
 	size_t item_sum;
+	bool told; /* something was said at capture of some of them */
 };
 
 struct cs_graphs *
@@ -110,6 +108,7 @@ cs_graphs_learn_items(struct cs_graphs *graphs, const struct cs_unit *unit)
 	uint32_t first = unit->launch_first;
 	uint32_t count = unit->step.collectives;
 
+	graph->captured.contradicted |= first + count > graph->captured.collectives;
 	if (first + count > graph->collectives) {
 		graph->varies |= graph->alike > 0;
 		graph->collectives = first + count;
@@ -130,6 +129,7 @@ cs_graphs_learn_whole(struct cs_graphs *graphs, uint32_t graph_id, uint32_t coll
 {
 	struct cs_graph *graph = cs_graphs_get(graphs, graph_id, now_ns);
 
+	graph->captured.contradicted |= collectives != graph->captured.collectives;
 	if (collectives == graph->collectives) {
 		graph->alike++;
 		return;
@@ -153,7 +153,7 @@ note_pass(struct cs_passes *passes, const struct cs_unit *unit, uint64_t bytes)
 		passes->small /= 2;
 		passes->large_whole /= 2;
 	}
-	if (count <= passes->collectives / SMALL_SHARE) {
+	if (count <= passes->collectives / CS_SMALL_SHARE) {
 		passes->small++;
 		passes->small_in_a_row++;
 		return;
@@ -174,6 +174,47 @@ cs_graphs_note(struct cs_graphs *graphs, const struct cs_unit *unit, uint64_t by
 	if (unit->kind != CS_UNIT_LAUNCH)
 		return;
 	note_pass(&graphs->passes, unit, bytes);
+}
+
+void
+cs_graphs_tell(struct cs_graphs *graphs)
+{
+	graphs->told = true;
+}
+
+static void
+survey_one(const struct cs_captured *captured, uint32_t collectives, struct cs_survey *survey)
+{
+	if (captured->collectives > survey->largest / CS_SMALL_SHARE) {
+		survey->large_graphs++;
+		if (captured->bytes > survey->large_bytes)
+			survey->large_bytes = captured->bytes;
+	} else {
+		survey->small_graphs++;
+		if (captured->collectives > survey->small_collectives)
+			survey->small_collectives = captured->collectives;
+	}
+	if (captured->collectives == collectives) {
+		survey->like_graphs++;
+		if (captured->bytes > survey->like_bytes)
+			survey->like_bytes = captured->bytes;
+	}
+}
+
+void
+cs_graphs_survey(const struct cs_graphs *graphs, uint32_t collectives, struct cs_survey *survey)
+{
+	const struct cs_graph *all = &graphs->table[0][0];
+
+	*survey = (struct cs_survey){0};
+	for (size_t i = 0; graphs->told && i < (size_t)SETS * WAYS; i++) {
+		if (all[i].graph_id && all[i].captured.collectives > survey->largest)
+			survey->largest = all[i].captured.collectives;
+	}
+	for (size_t i = 0; survey->largest && i < (size_t)SETS * WAYS; i++) {
+		if (all[i].graph_id && all[i].captured.collectives)
+			survey_one(&all[i].captured, collectives, survey);
+	}
 }
 
 const struct cs_passes *

@@ -8,6 +8,7 @@
 #ifndef CS_GRAPHS_H
 #define CS_GRAPHS_H
 
+#include "captured.h"
 #include "private.h"
 
 /* A collective of a graph, by its position in a launch. */
@@ -18,8 +19,8 @@ struct cs_graph_item {
 
 struct cs_graph {
 	uint32_t graph_id; /* 0: free */
-	/* In its last launch that was seen whole, or in a later one that had more. An update of the
-	 * executable or a conditional node may change it. */
+	/* In its last launch that was seen whole, or in a later one that had more; before there was one, what
+	 * was said of it at capture. An update of the executable or a conditional node may change it. */
 	uint32_t collectives;
 	uint32_t alike;  /* launches seen whole in a row with that number */
 	bool varies;     /* they did not always have the same number */
@@ -35,6 +36,7 @@ struct cs_graph {
 	bool piece;            /* of a step of several launches */
 	bool alone;            /* markers told that it is a whole pass, whatever follows it */
 	struct cs_split split; /* of its last whole launch; at 0: one step */
+	struct cs_captured captured;
 	uint64_t used_ns;
 	/* For telling where a rank stands. May be NULL. */
 	struct cs_graph_item *items;
@@ -65,6 +67,11 @@ void cs_graphs_learn_whole(
 	struct cs_graphs *graphs, uint32_t graph_id, uint32_t collectives, uint64_t now_ns);
 /* A step that is to have a phase. `bytes`: its largest all-reduce, 0 unknown. */
 void cs_graphs_note(struct cs_graphs *graphs, const struct cs_unit *unit, uint64_t bytes);
+/* Something was said of a graph (captured.h). */
+void cs_graphs_tell(struct cs_graphs *graphs);
+/* What was said of all graphs, and of those with so many collectives; all 0: nothing. Looks at each of them.
+ */
+void cs_graphs_survey(const struct cs_graphs *graphs, uint32_t collectives, struct cs_survey *survey);
 const struct cs_passes *cs_graphs_passes(const struct cs_graphs *graphs);
 
 #endif

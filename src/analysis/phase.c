@@ -10,8 +10,6 @@
 
 /* Launches after which the absence of drafts says something. */
 #define ENOUGH_LAUNCHES 8U
-/* A pass with fewer collectives than a model of four layers has is no target. */
-#define TARGET_COLLECTIVES_MIN 8U
 
 void
 cs_phase_marker(struct cs_source *source, uint32_t name_id, uint8_t *ends, uint8_t *begins)
@@ -149,8 +147,11 @@ phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 	bool drafts = passes->small > 0 && passes->small * 2 >= passes->large;
 	uint32_t count = unit->step.collectives;
 
-	if (passes->collectives < TARGET_COLLECTIVES_MIN || count == 0 ||
-		passes->large + passes->small < ENOUGH_LAUNCHES)
+	if (count == 0)
+		return CS_PHASE_UNKNOWN;
+	if (passes->large + passes->small < ENOUGH_LAUNCHES)
+		return cs_captured_phase(unit, bytes);
+	if (passes->collectives < CS_TARGET_COLLECTIVES_MIN)
 		return CS_PHASE_UNKNOWN;
 	if (count * 4 <= passes->collectives) {
 		if (unit->kind != CS_UNIT_LAUNCH || !drafts)
@@ -311,7 +312,7 @@ split_by_gather(const struct cs_unit *unit)
 		since = 0;
 	}
 	/* Something after the last gather, or no second pass: not that shape. */
-	if (since || !longest || first < TARGET_COLLECTIVES_MIN || longest * 4 > first)
+	if (since || !longest || first < CS_TARGET_COLLECTIVES_MIN || longest * 4 > first)
 		return 0;
 	return first;
 }
@@ -328,7 +329,7 @@ split_whole(const struct cs_unit *unit, struct cs_split *split)
 		split->rule = CS_PHASE_RULE_USER;
 		at = cs_rules_split(rules, &facts, &split->first, &split->rest, &split->line);
 	}
-	if (!at && unit->step.collectives > TARGET_COLLECTIVES_MIN) {
+	if (!at && unit->step.collectives > CS_TARGET_COLLECTIVES_MIN) {
 		*split = (struct cs_split){
 			.first = CS_PHASE_VERIFY, .rest = CS_PHASE_DRAFT, .rule = CS_PHASE_RULE_SIGNATURE};
 		at = split_by_gather(unit);

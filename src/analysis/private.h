@@ -3,7 +3,8 @@
  * Inside the analysis. The way of a record:
  *
  *   ingest -> reorder (reorder.h) -> lane of its GPU (lane.c) -> overlap sweep (overlap.h) and unit (unit.c);
- *             replay.c keeps how far each graph launch got, and learns graphs (graphs.h) from it
+ *             replay.c keeps how far each graph launch got, and learns graphs (graphs.h) from it; what is
+ * known of them from their capture is in captured.c
  *          -> run of units -> step: merged or split (step.c), phase decided (phase.c)
  *          -> ranks (group.c, match.c): matched with the other members of its group -> sink (deliver.c)
  *
@@ -38,6 +39,8 @@
 #define CS_MEMBERS_MAX    64U
 #define CS_SPARE_UNITS    256U
 #define CS_REPLAYS_KEPT   8U
+/* A pass with fewer collectives than a model of four layers has is no target. */
+#define CS_TARGET_COLLECTIVES_MIN 8U
 /* Units that may wait, all lanes together: one without collectives is in no other count. About 10 MiB. */
 #define CS_WAITING_UNITS_MAX 16384U
 /* Collectives that may wait for their peers or for what is beside them, all lanes together; about 15 MiB. */

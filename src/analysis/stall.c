@@ -58,13 +58,48 @@ was_watched(const struct cs_lane *lane, uint64_t since_ns, uint64_t threshold_ns
 	return span.end_ns >= since_ns + PAUSE_NS && looked_ns >= since_ns + threshold_ns;
 }
 
+static bool
+are_alike(const struct cs_label *a, const struct cs_label *b)
+{
+	return a->op == b->op && a->bytes == b->bytes;
+}
+
+/* The graph's nodes were captured in some order, which need not be that of a launch: the collective before
+ * has to agree. */
+static void
+name_by_capture(const struct cs_lane *lane, const struct cs_captured *captured, uint32_t ordinal,
+	struct cs_stall *stall)
+{
+	const struct cs_dictionary *dictionary = lane->source->dictionary;
+	uint32_t label_id, before_id;
+	uint64_t node_id, ignored;
+
+	if (captured->contradicted)
+		return;
+	cs_captured_find(captured, ordinal, &label_id, &node_id);
+	if (ordinal > 0) {
+		cs_captured_find(captured, ordinal - 1, &before_id, &ignored);
+		if (lane->last_ordinal != ordinal - 1 || !before_id ||
+			!are_alike(cs_dictionary_borrow_label(dictionary, before_id),
+				cs_dictionary_borrow_label(dictionary, lane->last_label_id)))
+			return;
+	}
+	stall->label_id = label_id;
+	stall->graph_node_id = node_id;
+}
+
 /* What the rank stands at, of a graph's collectives. */
 static void
-name_collective(const struct cs_graph *graph, uint32_t ordinal, struct cs_stall *stall)
+name_collective(
+	const struct cs_lane *lane, const struct cs_graph *graph, uint32_t ordinal, struct cs_stall *stall)
 {
 	stall->ordinal = ordinal;
-	if (!graph || ordinal >= graph->item_count)
+	if (!graph)
 		return;
+	if (ordinal >= graph->item_count) {
+		name_by_capture(lane, &graph->captured, ordinal, stall);
+		return;
+	}
 	stall->label_id = graph->items[ordinal].label_id;
 	stall->graph_node_id = graph->items[ordinal].node_id;
 }
@@ -90,14 +125,16 @@ find_cut_launch(const struct cs_lane *lane)
 /*
  * Fewer collectives than last time may also be all there were: an updated executable, a conditional node. So
  * something has to say that there is more to come: what the launch began after its last collective, or that
- * the graph always had as many.
+ * the graph always had as many, or that it was captured with as many and no launch showed otherwise.
  */
 static bool
 is_pending(const struct cs_lane *lane, const struct cs_replay *replay)
 {
 	const struct cs_graph *graph = cs_graphs_find(lane->graphs, replay->graph_id);
 
-	return replay->trailing || (!graph->varies && graph->alike >= ALIKE_MIN);
+	if (replay->trailing || (!graph->varies && graph->alike >= ALIKE_MIN))
+		return true;
+	return graph->captured.collectives == graph->collectives && !graph->captured.contradicted;
 }
 
 static void
@@ -107,7 +144,7 @@ describe_cut_launch(const struct cs_lane *lane, const struct cs_replay *replay, 
 	stall->graph_id = replay->graph_id;
 	stall->correlation_id = replay->correlation_id;
 	stall->step = replay->step ? replay->step : lane->source->step_count + 1;
-	name_collective(cs_graphs_find(lane->graphs, replay->graph_id), replay->ended, stall);
+	name_collective(lane, cs_graphs_find(lane->graphs, replay->graph_id), replay->ended, stall);
 }
 
 /* A launch call whose work has not begun. Only of graphs known to have collectives, or of a collective:
@@ -126,7 +163,7 @@ find_unseen_launch(struct cs_lane *lane, uint64_t before_ns, struct cs_stall *st
 	stall->label_id = launch.ref;
 	stall->step = lane->source->step_count + 1;
 	graph = cs_graphs_find(lane->graphs, launch.graph_id);
-	name_collective(graph, 0, stall);
+	name_collective(lane, graph, 0, stall);
 	return launch.ref != 0 || (graph && graph->collectives > 0);
 }
 
@@ -242,12 +279,13 @@ examine(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_
 		.rank = lane->rank,
 		.since_ns = lane->stillness.busy_since_ns};
 
-	if (lane->last_end_ns == 0 || now_ns < threshold_ns || source->newest_ns > now_ns - threshold_ns)
+	if (now_ns < threshold_ns || source->newest_ns > now_ns - threshold_ns)
 		return false;
 	*stall = nowhere;
 	if (!find_place(lane, now_ns, threshold_ns, stall)) {
 		*stall = nowhere;
-		if (!works_in_vain(lane, threshold_ns))
+		/* A GPU that loads weights, or compiles, has had no collective yet. */
+		if (lane->last_end_ns == 0 || !works_in_vain(lane, threshold_ns))
 			return false;
 	} else if (lane->stillness.rest_ns > stall->since_ns) {
 		return false;

@@ -25,6 +25,7 @@ enum {
 	KIND_MARK,
 	KIND_HOST_LAUNCH,
 	KIND_STILL,
+	KIND_GRAPH,
 	KIND_LOSS,
 	KIND_COUNT,
 	KIND_NONE = KIND_COUNT
@@ -38,7 +39,7 @@ static const struct cs_cmd_option options[] = {
 		"hold."},
 	{OPTION_KIND, 'k', "kind", "KIND", KINDS,
 		"Only these lines; may be given several times: process, step, collective, window, mark, "
-		"host_launch, still, loss."},
+		"host_launch, still, graph, loss."},
 	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
 	{OPTION_FOLLOW, 'F', "follow", NULL, NULL,
 		"Go on with new records and new processes until interrupted, or until every process named "
@@ -118,6 +119,8 @@ kind_of(const struct cs_record *record)
 		return KIND_HOST_LAUNCH;
 	case CS_RECORD_STILL:
 		return KIND_STILL;
+	case CS_RECORD_GRAPH:
+		return KIND_GRAPH;
 	case CS_RECORD_LOSS:
 		return KIND_LOSS;
 	default:

@@ -226,6 +226,28 @@ put_still(FILE *stream, const struct cs_target *target, const struct cs_record *
 }
 
 static void
+put_graph(FILE *stream, const struct cs_target *target, const struct cs_record *record)
+{
+	const struct cs_label *label = cs_dictionary_borrow_label(target->dictionary, record->ref);
+	bool known = record->sequence != CS_GRAPH_UNKNOWN;
+	struct cs_json_line line;
+
+	begin(&line, stream, "graph", target);
+	put_index(&line, "gpu", cs_target_gpu(target, record->gpu));
+	cs_json_line_unsigned(&line, "start_ns", record->start_ns);
+	cs_json_line_unsigned(&line, "end_ns", record->end_ns);
+	cs_json_line_unsigned(&line, "graph", record->graph_id);
+	put_or_null(&line, "collectives", record->sequence, CS_GRAPH_UNKNOWN);
+	put_or_null(&line, "ordinal", known ? record->correlation_id : UINT64_MAX, UINT64_MAX);
+	put_or_null(&line, "count", known ? record->value : UINT64_MAX, UINT64_MAX);
+	put_or_null(&line, "node", record->graph_node_id, 0);
+	cs_json_line_text(&line, "op", record->ref ? cs_op_name(label->op) : NULL);
+	cs_json_line_text(&line, "impl", record->ref ? cs_impl_name(label->impl) : NULL);
+	put_or_null(&line, "bytes", record->ref ? label->bytes : CS_BYTES_UNKNOWN, CS_BYTES_UNKNOWN);
+	cs_json_line_end(&line);
+}
+
+static void
 put_other(FILE *stream, const struct cs_target *target, const struct cs_record *record)
 {
 	switch (record->type) {
@@ -240,6 +262,9 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 		break;
 	case CS_RECORD_STILL:
 		put_still(stream, target, record);
+		break;
+	case CS_RECORD_GRAPH:
+		put_graph(stream, target, record);
 		break;
 	default:
 		break;

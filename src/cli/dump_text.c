@@ -86,6 +86,26 @@ put_collective(FILE *stream, const struct cs_target *target, const struct cs_col
 }
 
 static void
+put_graph(FILE *stream, const struct cs_target *target, const struct cs_record *record)
+{
+	const struct cs_label *label = cs_dictionary_borrow_label(target->dictionary, record->ref);
+
+	begin(stream, target, record->start_ns, "graph");
+	put_index(stream, "gpu", cs_target_gpu(target, record->gpu));
+	fprintf(stream, " graph=%u", record->graph_id);
+	if (record->sequence == CS_GRAPH_UNKNOWN) {
+		fputs(" collectives=unknown\n", stream);
+		return;
+	}
+	fprintf(stream, " collectives=%u", record->sequence);
+	if (record->value)
+		fprintf(stream, " from=%u count=%" PRIu64 " %s %s", record->correlation_id, record->value,
+			record->ref ? cs_op_name(label->op) : "unknown",
+			record->ref ? cs_impl_name(label->impl) : "unknown");
+	fputc('\n', stream);
+}
+
+static void
 put_other(FILE *stream, const struct cs_target *target, const struct cs_record *record)
 {
 	const struct cs_label *label;
@@ -120,6 +140,9 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 		else
 			fprintf(stream, " gpu-busy=%" PRIu64 "%%", record->value);
 		break;
+	case CS_RECORD_GRAPH:
+		put_graph(stream, target, record);
+		return;
 	default:
 		return;
 	}

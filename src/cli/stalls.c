@@ -96,11 +96,15 @@ print_one(const struct cs_stalled_rank *stalled, FILE *stream)
 		fprintf(stream, " in step %" PRIu64 " (what it waits for is not known", stalled->step);
 	if (stalled->node_id)
 		fprintf(stream, ", node %" PRIu64 " of graph %" PRIu32, stalled->node_id, stalled->graph_id);
-	fprintf(stream, "); ended last: collective %" PRIu32 " (%s %s", stalled->last_ordinal,
-		cs_op_name(stalled->last_op), cs_impl_name(stalled->last_impl));
-	if (stalled->last_node_id)
-		fprintf(stream, ", node %" PRIu64, stalled->last_node_id);
-	fputc(')', stream);
+	if (stalled->last_end_ns == 0) {
+		fputs("); none has ended yet", stream);
+	} else {
+		fprintf(stream, "); ended last: collective %" PRIu32 " (%s %s", stalled->last_ordinal,
+			cs_op_name(stalled->last_op), cs_impl_name(stalled->last_impl));
+		if (stalled->last_node_id)
+			fprintf(stream, ", node %" PRIu64, stalled->last_node_id);
+		fputc(')', stream);
+	}
 	if (stalled->ended_rank >= 0)
 		fprintf(stream, "; rank %" PRId32 " of the group has ended", stalled->ended_rank);
 	fprintf(stream, "%s\n", stalled->behind ? "; it is behind, the others wait for it" : "");

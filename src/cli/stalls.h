@@ -25,7 +25,7 @@ struct cs_stalled_rank {
 	/* The collective that it ended last. */
 	uint32_t last_ordinal;
 	uint64_t last_node_id; /* 0 outside graphs */
-	uint64_t last_end_ns;
+	uint64_t last_end_ns;  /* 0: none has ended yet; then the others of last_ say nothing */
 	uint8_t last_op, last_impl;
 	bool behind;        /* the others wait for it */
 	int32_t ended_rank; /* of its group: its process has ended; -1 none has */

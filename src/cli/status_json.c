@@ -219,6 +219,7 @@ static json_t *
 stall_object(const struct cs_stalled_rank *stalled)
 {
 	bool known = stalled->ordinal_known;
+	bool ended = stalled->last_end_ns != 0;
 	json_t *object = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "pid",
 		(json_int_t)stalled->pid, "rank", index_or_null(stalled->rank), "gpu",
 		index_or_null(stalled->gpu), "since_ns", number(stalled->since_ns), "for_ns",
@@ -231,12 +232,14 @@ stall_object(const struct cs_stalled_rank *stalled)
 
 	json_object_set_new(object, "graph", stalled->graph_id ? number(stalled->graph_id) : json_null());
 	json_object_set_new(object, "node", stalled->node_id ? number(stalled->node_id) : json_null());
-	json_object_set_new(object, "last_ordinal", number(stalled->last_ordinal));
-	json_object_set_new(object, "last_op", json_string(cs_op_name(stalled->last_op)));
-	json_object_set_new(object, "last_impl", json_string(cs_impl_name(stalled->last_impl)));
+	json_object_set_new(object, "last_ordinal", ended ? number(stalled->last_ordinal) : json_null());
+	json_object_set_new(
+		object, "last_op", ended ? json_string(cs_op_name(stalled->last_op)) : json_null());
+	json_object_set_new(
+		object, "last_impl", ended ? json_string(cs_impl_name(stalled->last_impl)) : json_null());
 	json_object_set_new(
 		object, "last_node", stalled->last_node_id ? number(stalled->last_node_id) : json_null());
-	json_object_set_new(object, "last_end_ns", number(stalled->last_end_ns));
+	json_object_set_new(object, "last_end_ns", ended ? number(stalled->last_end_ns) : json_null());
 	json_object_set_new(object, "ended_rank", index_or_null(stalled->ended_rank));
 	return object;
 }

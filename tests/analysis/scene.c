@@ -256,6 +256,22 @@ scene_graph(struct scene *scene, unsigned int rank, uint32_t graph, uint32_t lab
 	return put_pass(scene, rank, record, label, collectives, compute_ns, reduce_ns);
 }
 
+void
+scene_captured(struct scene *scene, unsigned int rank, uint32_t graph, uint32_t collectives, uint32_t label,
+	uint32_t first, uint32_t count, uint64_t at_ns)
+{
+	scene_put(scene, rank,
+		(struct cs_record){.type = CS_RECORD_GRAPH,
+			.start_ns = at_ns,
+			.end_ns = at_ns,
+			.graph_id = graph,
+			.sequence = collectives,
+			.ref = label,
+			.correlation_id = first,
+			.value = count,
+			.graph_node_id = (uint64_t)graph << 32 | (first + 1)});
+}
+
 uint64_t
 scene_eager(struct scene *scene, unsigned int rank, uint32_t label, uint32_t collectives, uint64_t start_ns,
 	uint64_t compute_ns, uint64_t reduce_ns)

@@ -58,7 +58,11 @@ void scene_window(
 /* One launch on stream 7: for each collective compute_ns of compute, then reduce_ns. Returns when it ends. */
 uint64_t scene_graph(struct scene *scene, unsigned int rank, uint32_t graph, uint32_t label,
 	uint32_t collectives, uint64_t start_ns, uint64_t compute_ns, uint64_t reduce_ns);
-/* The same outside graphs. */
+/* A GRAPH record: at_ns, the graph was captured with so many collectives, `count` of them from `first` on
+ * with this label. */
+void scene_captured(struct scene *scene, unsigned int rank, uint32_t graph, uint32_t collectives,
+	uint32_t label, uint32_t first, uint32_t count, uint64_t at_ns);
+/* As scene_graph, outside graphs. */
 uint64_t scene_eager(struct scene *scene, unsigned int rank, uint32_t label, uint32_t collectives,
 	uint64_t start_ns, uint64_t compute_ns, uint64_t reduce_ns);
 

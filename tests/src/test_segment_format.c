@@ -313,6 +313,7 @@ static const struct row cs_record_type_rows[] = {
 	V(CS_RECORD_MARKER),
 	V(CS_RECORD_HOST_LAUNCH),
 	V(CS_RECORD_STILL),
+	V(CS_RECORD_GRAPH),
 #undef V
 };
 _Static_assert(sizeof(cs_record_type_rows) / sizeof(cs_record_type_rows[0]) == CS_RECORD_TYPE_COUNT - 1, "every value is listed");
