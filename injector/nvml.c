@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NVML_SUCCESS        0
@@ -52,8 +53,6 @@ struct cs_nvml {
 	int (*processes)(nvml_device device, unsigned int *count, void *infos);
 };
 
-static struct cs_nvml functions; /* the worker's */
-
 static const struct {
 	const char *name;
 	size_t offset_bytes;
@@ -84,17 +83,22 @@ struct cs_nvml *
 cs_nvml_open(void)
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct cs_nvml *nvml = library ? calloc(1, sizeof(*nvml)) : NULL;
 
-	if (!library)
+	if (!nvml)
 		return NULL;
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *address = dlsym(library, symbols[i].name);
 
 		if (!address && !symbols[i].optional)
-			return NULL; /* stays loaded: others may use it */
-		memcpy((char *)&functions + symbols[i].offset_bytes, &address, sizeof(address));
+			goto none; /* stays loaded: others may use it */
+		memcpy((char *)nvml + symbols[i].offset_bytes, &address, sizeof(address));
 	}
-	return functions.init() == NVML_SUCCESS ? &functions : NULL;
+	if (nvml->init() == NVML_SUCCESS)
+		return nvml;
+none:
+	free(nvml);
+	return NULL;
 }
 
 void
@@ -102,6 +106,7 @@ cs_nvml_close(struct cs_nvml *nvml)
 {
 	if (nvml)
 		nvml->shutdown();
+	free(nvml);
 }
 
 void
@@ -132,7 +137,7 @@ cs_nvml_busy_percent(struct cs_nvml *nvml, const char *pci_bus_id, unsigned int 
 int
 cs_nvml_process_bytes(struct cs_nvml *nvml, const char *pci_bus_id, uint32_t pid, uint64_t *bytes)
 {
-	static struct nvml_process list[PROCESSES_MAX]; /* the worker's */
+	struct nvml_process list[PROCESSES_MAX];
 	unsigned int count = PROCESSES_MAX;
 	nvml_device device;
 

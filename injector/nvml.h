@@ -4,7 +4,7 @@
  * driver's version, and how GPUs are linked. The library is the driver's own; without it everything is
  * unknown.
  *
- * Worker only: loads a library and opens devices.
+ * Threads of ours only: it loads a library, allocates, and NVML may take its time. One user per opening.
  */
 #ifndef CS_NVML_H
 #define CS_NVML_H

@@ -31,8 +31,8 @@
 /* While tracing is on and no kernel ends; all 0 otherwise. */
 struct cs_worker_still {
 	uint64_t kernels, since_ns; /* received so far, and none since */
-	uint64_t ask_ns;            /* monotonic */
-	struct cs_nvml *nvml;
+	uint64_t ask_ns;            /* monotonic: when to ask, or until when to wait for the answer */
+	bool asked;
 };
 
 struct cs_worker {
