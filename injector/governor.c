@@ -32,11 +32,28 @@ clamp(double perturbation)
 }
 
 static double
-expected(const struct cs_governor *governor)
+larger(double one, double other)
 {
-	if (governor->perturbation >= 0)
-		return governor->perturbation;
-	return governor->bound >= 0 ? governor->bound : CS_GOVERNOR_UNMEASURED;
+	return one > other ? one : other;
+}
+
+/* How much of CS_GOVERNOR_KERNEL_NS each kernel is taken to cost at least. */
+static double
+kernel_part(const struct cs_governor *governor)
+{
+	if (governor->perturbation < 0)
+		return 1;
+	return governor->old ? CS_GOVERNOR_OLD_PART : 0;
+}
+
+double
+cs_governor_expected(const struct cs_governor *governor)
+{
+	double bound = governor->bound >= 0 ? governor->bound : CS_GOVERNOR_UNMEASURED;
+	double part = kernel_part(governor);
+
+	/* bound = lost / (time - lost); of that, what holds when so much less is lost. */
+	return larger(governor->perturbation, part * bound / (1 + (1 - part) * bound));
 }
 
 /* The longest window, as an exponent. */
@@ -65,19 +82,17 @@ affordable_window_ns(const struct cs_governor *governor)
 	uint64_t least_ns = governor->base_window_ns >> CS_GOVERNOR_WINDOW_EXPONENT_MAX;
 
 	while (window_ns / 2 >= least_ns && window_ns >= 2 * CS_NS_PER_MS &&
-		expected(governor) * (double)window_ns > MARGIN * (double)allowance_ns(governor))
+		cs_governor_expected(governor) * (double)window_ns > MARGIN * (double)allowance_ns(governor))
 		window_ns /= 2;
 	return window_ns;
 }
 
-/* What the account takes for granted is put right when the perturbation turns out to be higher. */
+/* What the account takes for granted is put right when the perturbation turns out to be higher, also than
+ * nothing. */
 static void
-revise(struct cs_governor *governor, double before)
+revise(struct cs_governor *governor)
 {
-	double now = expected(governor);
-
-	if (before > 0 && now > before)
-		cs_spending_scale(&governor->spending, now / before);
+	cs_spending_rebook(&governor->spending, clamp(governor->perturbation), kernel_part(governor));
 }
 
 /* -- measuring ------------------------------------------------------------------------------------------- */
@@ -116,7 +131,6 @@ want_window(struct cs_governor *governor, uint64_t step_ns, bool may_shrink)
 void
 cs_governor_measure(struct cs_governor *governor, const struct cs_steps_graph *graphs, size_t count)
 {
-	double before = expected(governor);
 	double worst = -1;
 	uint64_t step_ns = 0;
 	uint64_t most = 0;
@@ -138,21 +152,36 @@ cs_governor_measure(struct cs_governor *governor, const struct cs_steps_graph *g
 	if (worst < 0)
 		return;
 	governor->perturbation = governor->perturbation < 0 ? worst : (governor->perturbation + worst) / 2;
-	revise(governor, before);
+	governor->old = false;
+	revise(governor);
+}
+
+void
+cs_governor_lose_sight(struct cs_governor *governor)
+{
+	if (governor->old)
+		return;
+	governor->old = true;
+	revise(governor);
 }
 
 /* -- learning from records ------------------------------------------------------------------------------- */
 
-static void
-learn_bound(struct cs_governor *governor, const struct cs_pace_summary *summary)
+static double
+bound_of(const struct cs_pace_summary *summary)
 {
 	double lost_ns = (double)summary->kernels * CS_GOVERNOR_KERNEL_NS;
 	double rest_ns = (double)summary->active_ns - lost_ns;
-	double bound = rest_ns > 0 ? clamp(lost_ns / rest_ns) : PERTURBATION_MAX;
-	double before = expected(governor);
+
+	return rest_ns > 0 ? clamp(lost_ns / rest_ns) : PERTURBATION_MAX;
+}
+
+static void
+learn_bound(struct cs_governor *governor, const struct cs_pace_summary *summary)
+{
+	double bound = bound_of(summary);
 
 	governor->bound = bound > governor->bound ? bound : (governor->bound + bound) / 2;
-	revise(governor, before);
 }
 
 static void
@@ -175,16 +204,22 @@ learn_steps(struct cs_governor *governor, const struct cs_pace_summary *summary,
 	}
 }
 
-/* What a window has cost. */
-static uint64_t
-actual_ns(const struct cs_governor *governor, uint64_t active_ns, uint64_t kernels)
+static struct cs_spending_work
+work_of(uint64_t active_ns, uint64_t kernels)
 {
 	double most_ns = PERTURBATION_MAX * (double)active_ns;
 	uint64_t kernels_ns = kernels * CS_GOVERNOR_KERNEL_NS;
 
-	if (governor->perturbation >= 0)
-		return (uint64_t)(governor->perturbation * (double)active_ns);
-	return (double)kernels_ns < most_ns ? kernels_ns : (uint64_t)most_ns;
+	return (struct cs_spending_work){.active_ns = active_ns,
+		.bound_ns = (double)kernels_ns < most_ns ? kernels_ns : (uint64_t)most_ns};
+}
+
+/* What a window has cost. */
+static uint64_t
+actual_ns(const struct cs_governor *governor, const struct cs_spending_work *work)
+{
+	return (uint64_t)larger(clamp(governor->perturbation) * (double)work->active_ns,
+		kernel_part(governor) * (double)work->bound_ns);
 }
 
 void
@@ -192,14 +227,14 @@ cs_governor_learn(struct cs_governor *governor, const struct cs_pace_summary *su
 {
 	uint64_t idle_ns = summary->length_ns - summary->active_ns;
 	uint64_t window_ns = affordable_window_ns(governor);
+	struct cs_spending_work work = work_of(summary->active_ns, summary->kernels);
 
 	if (summary->kernels == 0) {
-		cs_governor_forget(governor, end_ns);
+		cs_spending_settle(&governor->spending, end_ns, 0, &work);
 		governor->quick = CS_GOVERNOR_QUICK;
 		return;
 	}
-	cs_spending_settle(
-		&governor->spending, end_ns, actual_ns(governor, summary->active_ns, summary->kernels));
+	cs_spending_settle(&governor->spending, end_ns, actual_ns(governor, &work), &work);
 	if (idle_ns >= CS_GOVERNOR_QUICK_NS)
 		governor->quick = CS_GOVERNOR_QUICK;
 	else if (governor->quick > 0)
@@ -214,9 +249,19 @@ cs_governor_learn(struct cs_governor *governor, const struct cs_pace_summary *su
 }
 
 void
-cs_governor_forget(struct cs_governor *governor, uint64_t end_ns)
+cs_governor_learn_part(struct cs_governor *governor, const struct cs_pace_summary *summary, uint64_t end_ns)
 {
-	cs_spending_settle(&governor->spending, end_ns, 0);
+	struct cs_spending_work work = work_of(summary->active_ns, summary->kernels);
+	uint64_t seen_ns = actual_ns(governor, &work);
+	uint64_t reserved_ns = governor->spending.reserved_ns;
+
+	cs_spending_settle(&governor->spending, end_ns, seen_ns > reserved_ns ? seen_ns : reserved_ns, &work);
+	if (governor->quick > 0)
+		governor->quick--;
+	if (summary->active_ns != 0 && bound_of(summary) > governor->bound)
+		learn_bound(governor, summary);
+	if (summary->step_ns != 0)
+		learn_steps(governor, summary, affordable_window_ns(governor));
 }
 
 /* -- choosing -------------------------------------------------------------------------------------------- */
@@ -224,7 +269,8 @@ cs_governor_forget(struct cs_governor *governor, uint64_t end_ns)
 static double
 cost_of(const struct cs_governor *governor, uint64_t window_ns, unsigned int exponent)
 {
-	return expected(governor) * (double)window_ns / (double)(governor->base_period_ns << exponent);
+	return cs_governor_expected(governor) * (double)window_ns /
+	       (double)(governor->base_period_ns << exponent);
 }
 
 static bool
@@ -288,7 +334,7 @@ cs_governor_choose(struct cs_governor *governor, struct cs_governor_choice *choi
 bool
 cs_governor_afford(struct cs_governor *governor, uint64_t now_ns, uint64_t window_ns)
 {
-	uint64_t cost_ns = (uint64_t)(expected(governor) * (double)window_ns);
+	uint64_t cost_ns = (uint64_t)(cs_governor_expected(governor) * (double)window_ns);
 
 	if (cs_spending_reserve(&governor->spending, now_ns, cost_ns, allowance_ns(governor)))
 		return true;
@@ -302,6 +348,7 @@ cs_governor_overdraws(
 {
 	uint64_t booked_ns =
 		cs_spending_total_ns(&governor->spending, now_ns) - governor->spending.reserved_ns;
+	struct cs_spending_work work = work_of(active_ns, kernels);
 
-	return booked_ns + actual_ns(governor, active_ns, kernels) > allowance_ns(governor);
+	return booked_ns + actual_ns(governor, &work) > allowance_ns(governor);
 }

@@ -30,22 +30,30 @@ cs_spending_reserve(struct cs_spending *spending, uint64_t now_ns, uint64_t cost
 }
 
 void
-cs_spending_settle(struct cs_spending *spending, uint64_t end_ns, uint64_t cost_ns)
+cs_spending_settle(
+	struct cs_spending *spending, uint64_t end_ns, uint64_t cost_ns, const struct cs_spending_work *work)
 {
 	uint64_t second = end_ns / CS_NS_PER_S;
-	size_t place = second % PLACES;
+	struct cs_spending_entry *entry = &spending->booked[second % PLACES];
 
 	spending->reserved_ns = 0;
-	if (spending->booked[place].second != second) {
-		spending->booked[place].second = second;
-		spending->booked[place].cost_ns = 0;
-	}
-	spending->booked[place].cost_ns += cost_ns;
+	if (entry->second != second)
+		*entry = (struct cs_spending_entry){.second = second};
+	entry->cost_ns += cost_ns;
+	entry->work.active_ns += work->active_ns;
+	entry->work.bound_ns += work->bound_ns;
 }
 
 void
-cs_spending_scale(struct cs_spending *spending, double factor)
+cs_spending_rebook(struct cs_spending *spending, double share, double part)
 {
-	for (size_t i = 0; i < PLACES; i++)
-		spending->booked[i].cost_ns = (uint64_t)((double)spending->booked[i].cost_ns * factor + 0.5);
+	for (size_t i = 0; i < PLACES; i++) {
+		struct cs_spending_entry *entry = &spending->booked[i];
+		double by_share_ns = share * (double)entry->work.active_ns;
+		double by_part_ns = part * (double)entry->work.bound_ns;
+		uint64_t cost_ns = (uint64_t)(by_share_ns > by_part_ns ? by_share_ns : by_part_ns);
+
+		if (cost_ns > entry->cost_ns)
+			entry->cost_ns = cost_ns;
+	}
 }

@@ -78,8 +78,12 @@ struct cs_worker {
 	bool sampling;                       /* one is open */
 	bool unsettled;                      /* it has ended */
 	bool asked;                          /* the window that is open, or opens, somebody asked for */
+	bool shed;                           /* it was ended because buffers ran short */
+	bool waited;                         /* it was still waiting for work when it ended */
+	uint64_t sampling_begin_ns;          /* monotonic */
 	uint64_t sampling_end_ns, settle_ns; /* monotonic: when it ended, when its records should be in */
-	uint64_t prolonged_ns; /* CLOCK_REALTIME: it goes on until then, 0: it goes by the plan */
+	uint64_t work_ns;      /* monotonic: since when there is work in it, 0: none was seen yet */
+	uint64_t prolonged_ns; /* monotonic: it goes on until then, 0: it goes by the plan */
 	bool skipping;         /* the window `skipped_ordinal` is not opened, or was cut short */
 	uint32_t skipped_ordinal;
 	/* Since when the subscription is held for measuring alone, 0 not; the last launch that was seen, and
@@ -115,12 +119,14 @@ void cs_worker_close_window(struct cs_worker *w, uint32_t ordinal);
 
 /* worker_sampling.c. plan: takes back what the account does not pay for, and cuts short a window that costs
  * more than was thought. begin, end: a window has been opened, closed. prolong: work has come to one that
- * waited for it; true: it begins now. govern: settles the last window when its records are in. hold: whether
- * the subscription is worth keeping a little longer; note_launches: once a second, for that. */
+ * waited for it; true: it begins now. shed: buffers run short, before the window is closed for that. govern:
+ * settles the last window when its records are in. hold: whether the subscription is worth keeping a little
+ * longer; note_launches: once a second, for that. */
 void cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan);
 void cs_worker_begin_sampling(struct cs_worker *w);
 void cs_worker_end_sampling(struct cs_worker *w);
 bool cs_worker_prolong_sampling(struct cs_worker *w);
+void cs_worker_shed_sampling(struct cs_worker *w);
 void cs_worker_govern(struct cs_worker *w);
 bool cs_worker_hold_for_measuring(struct cs_worker *w);
 void cs_worker_note_launches(struct cs_worker *w);

@@ -24,28 +24,52 @@ skip(struct cs_worker *w, const struct cs_schedule_plan *plan)
 	atomic_fetch_add_explicit(&w->status->windows_skipped, 1, memory_order_relaxed);
 }
 
+static bool
+is_skipped(const struct cs_worker *w, const struct cs_schedule_plan *plan)
+{
+	return w->skipping && w->skipped_ordinal == plan->ordinal;
+}
+
+/* The start of a kernel of the open window (CLOCK_REALTIME) as CLOCK_MONOTONIC. The clock may have been set
+ * since then; it did begin after the window did. */
+static uint64_t
+monotonic_of(const struct cs_worker *w, uint64_t start_ns)
+{
+	uint64_t ago_ns = w->now_ns > start_ns ? w->now_ns - start_ns : 0;
+	uint64_t open_ns = w->monotonic_ns - w->sampling_begin_ns;
+
+	return w->monotonic_ns - (ago_ns < open_ns ? ago_ns : open_ns);
+}
+
 /* Work went on for so long and made so many kernels that the window has cost too much already. */
 static bool
-costs_too_much(const struct cs_worker *w)
+costs_too_much(struct cs_worker *w)
 {
-	uint64_t kernels, first_ns;
+	uint64_t kernels, first_ns, work_ns;
 
 	cs_delivery_pace_look(&kernels, &first_ns);
-	if (first_ns == 0 || first_ns >= w->now_ns)
+	if (first_ns == 0)
 		return false;
-	return cs_governor_overdraws(&w->governor, w->monotonic_ns, w->now_ns - first_ns, kernels);
+	/* Records do not come in order: a later one may show that it was earlier. */
+	work_ns = monotonic_of(w, first_ns);
+	if (w->work_ns == 0 || work_ns < w->work_ns)
+		w->work_ns = work_ns;
+	return cs_governor_overdraws(&w->governor, w->monotonic_ns, w->monotonic_ns - w->work_ns, kernels);
 }
 
 /* The plan has ended the window, but its work began late. */
 static void
 go_on(struct cs_worker *w, struct cs_schedule_plan *plan)
 {
-	if (w->prolonged_ns <= w->now_ns || !w->sampling || w->windows.open.depth != CS_DEPTH_DEEP)
+	uint64_t until_ns;
+
+	if (w->prolonged_ns <= w->monotonic_ns || !w->sampling || w->windows.open.depth != CS_DEPTH_DEEP)
 		return;
+	until_ns = w->now_ns + (w->prolonged_ns - w->monotonic_ns);
 	plan->depth = CS_DEPTH_DEEP;
 	plan->ordinal = w->windows.open.ordinal;
-	if (w->prolonged_ns < plan->until_ns)
-		plan->until_ns = w->prolonged_ns;
+	if (until_ns < plan->until_ns)
+		plan->until_ns = until_ns;
 }
 
 void
@@ -59,6 +83,11 @@ cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan)
 		go_on(w, plan);
 	if (plan->depth != CS_DEPTH_DEEP)
 		return;
+	/* Neither opens a window, so the last one has time until its records are in. */
+	if (is_skipped(w, plan) || w->shedding_ns != 0) {
+		plan->depth = CS_DEPTH_OFF;
+		return;
+	}
 	open = w->windows.open.depth == CS_DEPTH_DEEP && w->windows.open.ordinal == plan->ordinal;
 	if (!open)
 		cs_worker_end_sampling(w); /* one that waited for work until now */
@@ -68,12 +97,14 @@ cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan)
 		cs_schedule_look(&w->schedule, w->now_ns, w->monotonic_ns, plan);
 		if (!plan->sampled || plan->depth != CS_DEPTH_DEEP)
 			return;
-	}
-	if (w->skipping && w->skipped_ordinal == plan->ordinal) {
-		plan->depth = CS_DEPTH_OFF;
-		return;
+		if (is_skipped(w, plan)) {
+			plan->depth = CS_DEPTH_OFF;
+			return;
+		}
 	}
 	w->skipping = false;
+	if (!cs_subscription_held())
+		cs_governor_lose_sight(&w->governor);
 	if (open) {
 		if (!costs_too_much(w))
 			return;
@@ -97,6 +128,8 @@ cs_worker_begin_sampling(struct cs_worker *w)
 	if (w->unsettled)
 		cs_worker_govern(w);
 	cs_delivery_pace_begin(w->now_ns);
+	w->work_ns = 0;
+	w->sampling_begin_ns = w->monotonic_ns;
 	w->sampling = w->schedule.mode == CS_MODE_SAMPLE && !w->asked;
 }
 
@@ -109,6 +142,8 @@ cs_worker_end_sampling(struct cs_worker *w)
 	w->sampling = false;
 	w->prolonged_ns = 0;
 	w->unsettled = true;
+	w->shed = false;
+	w->waited = w->lingering;
 	w->sampling_end_ns = w->monotonic_ns;
 	w->settle_ns = w->monotonic_ns + SETTLE_NS;
 }
@@ -128,8 +163,21 @@ cs_worker_prolong_sampling(struct cs_worker *w)
 	if (work_ns == 0)
 		return false;
 	cs_windows_work(&w->windows, work_ns, w->now_ns);
-	w->prolonged_ns = work_ns + w->schedule.window_ns;
+	w->work_ns = monotonic_of(w, work_ns);
+	w->prolonged_ns = w->work_ns + w->schedule.window_ns;
 	return true;
+}
+
+/* The plan does not open it again, else a window that does harm would be repeated at once. */
+void
+cs_worker_shed_sampling(struct cs_worker *w)
+{
+	if (!w->sampling)
+		return;
+	cs_worker_end_sampling(w);
+	w->shed = true;
+	w->skipping = true;
+	w->skipped_ordinal = w->windows.open.ordinal;
 }
 
 static void
@@ -161,8 +209,10 @@ measure(struct cs_worker *w)
 	size_t count;
 
 	/* Afterwards nothing new comes, and what came is old. */
-	if (!cs_subscription_held())
+	if (!cs_subscription_held()) {
+		cs_governor_lose_sight(&w->governor);
 		return;
+	}
 	count = cs_subscription_steps(graphs);
 	cs_governor_measure(&w->governor, graphs, count);
 	publish_ratios(w, graphs, count);
@@ -181,7 +231,11 @@ learn(struct cs_worker *w)
 	for (uint32_t i = 0; i < pace.launch_count; i++)
 		cs_subscription_name_graph(pace.launches[i].correlation_id, pace.launches[i].graph_id);
 	cs_pace_sum_up(&pace, &summary);
-	cs_governor_learn(&w->governor, &summary, w->sampling_end_ns);
+	/* Work that nobody has seen yet is not idle time: only a window that waited has shown that. */
+	if (w->shed || (summary.kernels == 0 && w->monotonic_ns < w->settle_ns && !w->waited))
+		cs_governor_learn_part(&w->governor, &summary, w->sampling_end_ns);
+	else
+		cs_governor_learn(&w->governor, &summary, w->sampling_end_ns);
 }
 
 void

@@ -107,7 +107,7 @@ cs_worker_answer_requests(struct cs_worker *w)
 	if (!cs_segment_writer_take_request(w->writer, &request))
 		return;
 	w->schedule.perturbation =
-		w->governor.perturbation > 0 ? w->governor.perturbation : CS_GOVERNOR_UNMEASURED;
+		w->governor.perturbation > 0 ? cs_governor_expected(&w->governor) : CS_GOVERNOR_UNMEASURED;
 	/* Another tool has CUPTI: there is nothing to promise. */
 	if (request.command == CS_COMMAND_TRACE && w->yielded)
 		error = EBUSY;

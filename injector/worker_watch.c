@@ -65,6 +65,7 @@ begin_shedding(struct cs_worker *w)
 	w->shedding_ns = w->monotonic_ns;
 	w->lingering = false;
 	w->probing = false;
+	cs_worker_shed_sampling(w);
 	cs_worker_close_window(w, w->windows.open.ordinal);
 	/* They do come back, only later. */
 	w->awaiting = false;

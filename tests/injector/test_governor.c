@@ -66,7 +66,7 @@ test_grows_when_dear(void **state)
 	assert_int_equal(choice.period_ns, 80000 * MS);
 	governor = make(0.001);
 	assert_true(cs_governor_afford(&governor, 1000 * S, 100 * MS));
-	cs_spending_settle(&governor.spending, 1000 * S, 50 * MS);
+	cs_spending_settle(&governor.spending, 1000 * S, 50 * MS, &(struct cs_spending_work){0});
 	assert_false(cs_governor_afford(&governor, 1001 * S, 100 * MS));
 	cs_governor_choose(&governor, &choice);
 	assert_int_equal(choice.period_ns, 80000 * MS);
@@ -149,6 +149,84 @@ test_worst_graph(void **state)
 	graphs[1].eager = true;
 	cs_governor_measure(&governor, graphs, 3);
 	assert_true(governor.perturbation > 0.299 && governor.perturbation < 0.301);
+}
+
+/* -- what was measured grows old ------------------------------------------------------------------------- */
+
+/* 850 kernels in 2.6 ms and a CPU that is ahead of the GPU: a ratio of 1, of which nobody can say any more
+ * whether it still holds once launches are not seen. */
+static void
+test_measured_nothing(void **state)
+{
+	struct cs_governor governor = make(0.01);
+	struct cs_steps_graph free_of_cost = steps(2600000, 2600000);
+	struct cs_pace_summary seen = {
+		.length_ns = 100 * MS, .active_ns = 100 * MS, .busy_ns = 100 * MS, .kernels = 32692};
+
+	(void)state;
+	cs_governor_measure(&governor, &free_of_cost, 1);
+	cs_governor_learn(&governor, &seen, 1000 * S);
+	assert_true(cs_governor_expected(&governor) == 0);
+	assert_int_equal(cs_spending_total_ns(&governor.spending, 1000 * S), 0);
+	/* 1 us a kernel, also for what is booked already. */
+	cs_governor_lose_sight(&governor);
+	assert_true(cs_governor_expected(&governor) > 0.485 && cs_governor_expected(&governor) < 0.487);
+	assert_int_equal(cs_spending_total_ns(&governor.spending, 1000 * S), 32692000);
+	cs_governor_learn(&governor, &seen, 1010 * S);
+	assert_int_equal(cs_spending_total_ns(&governor.spending, 1010 * S), 2 * 32692000);
+	assert_true(cs_governor_overdraws(&governor, 1010 * S, 2000 * MS, 600000));
+	/* It is seen again. */
+	cs_governor_measure(&governor, &free_of_cost, 1);
+	assert_true(cs_governor_expected(&governor) == 0);
+}
+
+/* What was measured to be more than that holds on. */
+static void
+test_measured_much(void **state)
+{
+	struct cs_governor governor = make(0.01);
+	struct cs_steps_graph dear = steps(15 * MS, 10 * MS);
+	struct cs_pace_summary seen = {
+		.length_ns = 100 * MS, .active_ns = 100 * MS, .busy_ns = 100 * MS, .kernels = 1000};
+
+	(void)state;
+	cs_governor_measure(&governor, &dear, 1);
+	cs_governor_lose_sight(&governor);
+	cs_governor_learn(&governor, &seen, 1000 * S);
+	assert_true(cs_governor_expected(&governor) > 0.499 && cs_governor_expected(&governor) < 0.501);
+	assert_in_range(cs_spending_total_ns(&governor.spending, 1000 * S), 49999999, 50000001);
+}
+
+/* Nothing was measured: the whole bound, sight or not. */
+static void
+test_never_measured(void **state)
+{
+	struct cs_governor governor = make(0.01);
+	struct cs_pace_summary seen = {
+		.length_ns = 100 * MS, .active_ns = 100 * MS, .busy_ns = 100 * MS, .kernels = 10000};
+
+	(void)state;
+	cs_governor_lose_sight(&governor);
+	assert_true(cs_governor_expected(&governor) == CS_GOVERNOR_UNMEASURED);
+	cs_governor_learn(&governor, &seen, 1000 * S);
+	assert_true(cs_governor_expected(&governor) > 0.249 && cs_governor_expected(&governor) < 0.251);
+	assert_int_equal(cs_spending_total_ns(&governor.spending, 1000 * S), 20 * MS);
+}
+
+/* What was booked at nothing is put right when a later measurement says otherwise. */
+static void
+test_rebooked_from_nothing(void **state)
+{
+	struct cs_governor governor = make(0.01);
+	struct cs_steps_graph free_of_cost = steps(10 * MS, 10 * MS), dear = steps(14 * MS, 10 * MS);
+	struct cs_pace_summary seen = {
+		.length_ns = 100 * MS, .active_ns = 100 * MS, .busy_ns = 100 * MS, .kernels = 1000};
+
+	(void)state;
+	cs_governor_measure(&governor, &free_of_cost, 1);
+	cs_governor_learn(&governor, &seen, 1000 * S);
+	cs_governor_measure(&governor, &dear, 1); /* smoothed: 20 % */
+	assert_in_range(cs_spending_total_ns(&governor.spending, 1000 * S), 19999999, 20000001);
 }
 
 /* -- length of windows ----------------------------------------------------------------------------------- */
@@ -413,6 +491,10 @@ main(void)
 		cmocka_unit_test(test_shrinks_slowly),
 		cmocka_unit_test(test_too_few),
 		cmocka_unit_test(test_worst_graph),
+		cmocka_unit_test(test_measured_nothing),
+		cmocka_unit_test(test_measured_much),
+		cmocka_unit_test(test_never_measured),
+		cmocka_unit_test(test_rebooked_from_nothing),
 		cmocka_unit_test(test_window_covers_steps),
 		cmocka_unit_test(test_window_doubles),
 		cmocka_unit_test(test_no_boundaries),

@@ -13,6 +13,8 @@
 
 #define S CS_NS_PER_S
 
+static const struct cs_spending_work none;
+
 static void
 test_reserve_and_settle(void **state)
 {
@@ -21,10 +23,10 @@ test_reserve_and_settle(void **state)
 	(void)state;
 	assert_true(cs_spending_reserve(&spending, 100 * S, 400, 600));
 	assert_int_equal(cs_spending_total_ns(&spending, 100 * S), 400);
-	cs_spending_settle(&spending, 101 * S, 100);
+	cs_spending_settle(&spending, 101 * S, 100, &none);
 	assert_int_equal(cs_spending_total_ns(&spending, 101 * S), 100);
 	assert_true(cs_spending_reserve(&spending, 102 * S, 500, 600));
-	cs_spending_settle(&spending, 103 * S, 500);
+	cs_spending_settle(&spending, 103 * S, 500, &none);
 	assert_false(cs_spending_reserve(&spending, 104 * S, 1, 600));
 	assert_int_equal(cs_spending_total_ns(&spending, 104 * S), 600);
 }
@@ -36,22 +38,36 @@ test_a_minute(void **state)
 	struct cs_spending spending = {0};
 
 	(void)state;
-	cs_spending_settle(&spending, 100 * S + S - 1, 600);
+	cs_spending_settle(&spending, 100 * S + S - 1, 600, &none);
 	assert_false(cs_spending_reserve(&spending, 160 * S + S - 1, 1, 600));
 	assert_true(cs_spending_reserve(&spending, 161 * S, 600, 600));
 }
 
+/* What it was booked at, or more: a share of its time with work, a part of its kernels' bound. */
 static void
-test_scale(void **state)
+test_rebook(void **state)
 {
 	struct cs_spending spending = {0};
+	struct cs_spending_work work = {.active_ns = 1000, .bound_ns = 300};
 
 	(void)state;
-	cs_spending_settle(&spending, 100 * S, 100);
-	cs_spending_settle(&spending, 110 * S, 50);
-	cs_spending_scale(&spending, 2.5);
-	assert_int_equal(cs_spending_total_ns(&spending, 120 * S), 375);
-	assert_int_equal(cs_spending_total_ns(&spending, 165 * S), 125);
+	cs_spending_settle(&spending, 100 * S, 0, &work);
+	cs_spending_settle(&spending, 110 * S, 70, &work);
+	cs_spending_rebook(&spending, 0, 0);
+	assert_int_equal(cs_spending_total_ns(&spending, 120 * S), 70);
+	cs_spending_rebook(&spending, 0.05, 0);
+	assert_int_equal(cs_spending_total_ns(&spending, 120 * S), 120);
+	cs_spending_rebook(&spending, 0.05, 0.5);
+	assert_int_equal(cs_spending_total_ns(&spending, 120 * S), 300);
+	cs_spending_rebook(&spending, 0, 0.1);
+	assert_int_equal(cs_spending_total_ns(&spending, 120 * S), 300);
+	/* In the same second, and in its place a minute later. */
+	cs_spending_settle(&spending, 110 * S + 1, 0, &work);
+	cs_spending_rebook(&spending, 0, 0.5);
+	assert_int_equal(cs_spending_total_ns(&spending, 165 * S), 300);
+	cs_spending_settle(&spending, 174 * S, 1, &none);
+	cs_spending_rebook(&spending, 1, 1);
+	assert_int_equal(cs_spending_total_ns(&spending, 174 * S), 1);
 }
 
 /* Windows of any length at any distance, at costs that are known: no 60 s hold more than the allowance. */
@@ -78,7 +94,7 @@ test_no_minute_overdraws(void **state)
 				start_ns[count] = now_ns;
 				end_ns[count] = now_ns + length_ns;
 				cost_ns[count++] = cost;
-				cs_spending_settle(&spending, now_ns + length_ns, cost);
+				cs_spending_settle(&spending, now_ns + length_ns, cost, &none);
 			} else {
 				skipped++;
 			}
@@ -103,7 +119,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reserve_and_settle),
 		cmocka_unit_test(test_a_minute),
-		cmocka_unit_test(test_scale),
+		cmocka_unit_test(test_rebook),
 		cmocka_unit_test(test_no_minute_overdraws),
 	};
 
