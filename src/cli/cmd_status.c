@@ -25,9 +25,9 @@ enum {
 
 static const struct cs_cmd_option options[] = {
 	{OPTION_COLLECTIVES, 'c', "collectives", NULL, NULL,
-		"Also a table of the collectives in the rings: which implementation ran which size, how "
-		"often, how long, "
-		"and its share of the traced GPU time."},
+		"Also two tables of what the rings hold. Steps by phase: how many, how long, collectives in "
+		"one, the time of one in collectives, and how much of that nothing hides. Collectives: which "
+		"implementation ran which size, how often, how long, and its share of the traced GPU time."},
 	{OPTION_LONG, 'l', "long", NULL, NULL,
 		"Everything known of each process: GPUs and links, communicators, versions, settings."},
 	{OPTION_JSON, 0, "json", NULL, NULL, "One JSON object instead; members are only ever added."},

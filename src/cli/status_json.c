@@ -164,20 +164,58 @@ process_object(const struct cs_target *target)
 }
 
 static json_t *
+share_or_null(uint64_t part, uint64_t whole)
+{
+	return whole ? json_real((double)part / (double)whole) : json_null();
+}
+
+static json_t *
+step_object(const struct cs_step_row *row)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "phase", json_string(cs_phase_name(row->phase)));
+	json_object_set_new(object, "count", number(row->count));
+	json_object_set_new(object, "sum_ns", number(row->sum_ns));
+	json_object_set_new(object, "p50_ns", number(row->p50_ns));
+	json_object_set_new(object, "p99_ns", number(row->p99_ns));
+	json_object_set_new(object, "collectives", share_or_null(row->collectives, row->count));
+	json_object_set_new(object, "mean_collective_ns", number(row->collective_ns / row->count));
+	json_object_set_new(object, "mean_exposed_ns",
+		row->exposed_count ? number(row->exposed_ns / row->exposed_count) : json_null());
+	json_object_set_new(object, "exposed_share", share_or_null(row->exposed_ns, row->exposed_sum_ns));
+	return object;
+}
+
+static json_t *
 collective_object(const struct cs_summary_row *row)
 {
-	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "op",
-		cs_op_name(row->op), "impl", cs_impl_name(row->impl), "bytes",
-		row->bytes == CS_BYTES_UNKNOWN ? json_null() : number(row->bytes), "dtype",
-		row->dtype ? json_string(cs_dtype_name(row->dtype)) : json_null(), "phase",
-		cs_phase_name(row->phase), "count", number(row->count), "sum_ns", number(row->sum_ns),
-		"p50_ns", row->count ? number(row->p50_ns) : json_null(), "p99_ns",
-		row->count ? number(row->p99_ns) : json_null(), "mean_wait_ns",
-		row->matched ? number(row->wait_ns / row->matched) : json_null(), "bus_bytes_per_s",
+	json_t *object = json_object();
+
+	json_object_set_new(object, "op", json_string(cs_op_name(row->op)));
+	json_object_set_new(object, "impl", json_string(cs_impl_name(row->impl)));
+	json_object_set_new(
+		object, "bytes", row->bytes == CS_BYTES_UNKNOWN ? json_null() : number(row->bytes));
+	json_object_set_new(
+		object, "dtype", row->dtype ? json_string(cs_dtype_name(row->dtype)) : json_null());
+	json_object_set_new(object, "phase", json_string(cs_phase_name(row->phase)));
+	json_object_set_new(object, "algorithm",
+		row->algorithm ? json_string(cs_algorithm_name(row->algorithm)) : json_null());
+	json_object_set_new(object, "protocol",
+		row->protocol ? json_string(cs_protocol_name(row->protocol)) : json_null());
+	json_object_set_new(object, "count", number(row->count));
+	json_object_set_new(object, "matched", number(row->matched));
+	json_object_set_new(object, "sum_ns", number(row->sum_ns));
+	json_object_set_new(object, "p50_ns", row->count ? number(row->p50_ns) : json_null());
+	json_object_set_new(object, "p99_ns", row->count ? number(row->p99_ns) : json_null());
+	json_object_set_new(
+		object, "mean_wait_ns", row->matched ? number(row->wait_ns / row->matched) : json_null());
+	json_object_set_new(object, "bus_bytes_per_s",
 		row->transfer_ns && row->bus_bytes
 			? json_real((double)row->bus_bytes * 1e9 / (double)row->transfer_ns)
-			: json_null(),
-		"gpu_time_share", row->share < 0 ? json_null() : json_real(row->share));
+			: json_null());
+	json_object_set_new(object, "gpu_time_share", row->share < 0 ? json_null() : json_real(row->share));
+	return object;
 }
 
 static json_t *
@@ -199,17 +237,21 @@ static int
 add_summary(json_t *root, const struct cs_summary *summary)
 {
 	struct cs_summary_range *ranges = NULL;
+	json_t *steps = json_array();
 	json_t *rows = json_array();
 	json_t *switches = json_array();
 	size_t count = 0;
 	int result = cs_summary_switches(summary, &ranges, &count);
 
+	for (size_t i = 0; i < summary->steps.count; i++)
+		json_array_append_new(steps, step_object(&summary->steps.rows[i]));
 	for (size_t i = 0; i < summary->count; i++)
 		json_array_append_new(rows, collective_object(summary->rows[i]));
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(switches, range_object(&ranges[i]));
 	free(ranges);
 	json_object_set_new(root, "traced_ns", summary->traced_ns ? number(summary->traced_ns) : json_null());
+	json_object_set_new(root, "steps", steps);
 	json_object_set_new(root, "collectives", rows);
 	json_object_set_new(root, "switches", switches);
 	return result;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "summary.h"
 
-#include "table.h"
-#include "units.h"
+#include "quantile.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +23,7 @@ void
 cs_summary_init(struct cs_summary *summary)
 {
 	*summary = (struct cs_summary){0};
+	cs_step_summary_init(&summary->steps);
 }
 
 static void
@@ -45,6 +44,7 @@ cs_summary_fini(struct cs_summary *summary)
 	for (size_t i = 0; i < summary->coverage_count; i++)
 		free(summary->coverage[i].windows);
 	free(summary->coverage);
+	cs_step_summary_fini(&summary->steps);
 	*summary = (struct cs_summary){0};
 }
 
@@ -62,7 +62,11 @@ compare_keys(const void *a, const void *b)
 		return left->bytes < right->bytes ? -1 : 1;
 	if (left->impl != right->impl)
 		return left->impl - right->impl;
-	return left->phase - right->phase;
+	if (left->phase != right->phase)
+		return left->phase - right->phase;
+	if (left->algorithm != right->algorithm)
+		return left->algorithm - right->algorithm;
+	return left->protocol - right->protocol;
 }
 
 static struct cs_summary_row *
@@ -108,22 +112,6 @@ find_coverage(struct cs_summary *summary, const struct cs_target *target)
 	return &summary->coverage[summary->coverage_count++];
 }
 
-static int
-add_duration(struct cs_summary_row *row, uint64_t duration_ns)
-{
-	if (row->count == row->duration_capacity) {
-		size_t capacity = row->duration_capacity ? row->duration_capacity * 2 : 256;
-		void *grown = reallocarray(row->durations_ns, capacity, sizeof(*row->durations_ns));
-
-		if (!grown)
-			return -ENOMEM;
-		row->durations_ns = grown;
-		row->duration_capacity = capacity;
-	}
-	row->durations_ns[row->count++] = duration_ns;
-	return 0;
-}
-
 static void
 take_collective(void *context, const struct cs_collective *collective)
 {
@@ -133,6 +121,8 @@ take_collective(void *context, const struct cs_collective *collective)
 		.impl = collective->label->impl,
 		.dtype = collective->label->dtype,
 		.phase = collective->phase,
+		.algorithm = collective->label->algorithm,
+		.protocol = collective->label->protocol,
 		.bytes = collective->bytes};
 	struct cs_summary_row *row = find_row(summary, &key);
 	struct cs_summary_coverage *coverage = find_coverage(summary, target);
@@ -149,8 +139,11 @@ take_collective(void *context, const struct cs_collective *collective)
 	row->sum_ns += collective->end_ns - collective->start_ns;
 	if (collective->record_flags & CS_RECORD_PART)
 		return;
-	if (add_duration(row, collective->end_ns - collective->start_ns))
+	if (cs_quantile_add(&row->durations_ns, &row->duration_capacity, row->count,
+		    collective->end_ns - collective->start_ns))
 		summary->failure = -ENOMEM;
+	else
+		row->count++;
 	if (collective->wait_ns != CS_NS_UNKNOWN) {
 		row->wait_ns += collective->wait_ns;
 		row->matched++;
@@ -161,6 +154,15 @@ take_collective(void *context, const struct cs_collective *collective)
 		row->bus_bytes +=
 			cs_op_bus_bytes(collective->label->op, collective->label->world, collective->bytes);
 	}
+}
+
+static void
+take_step(void *context, const struct cs_step *step)
+{
+	struct cs_summary *summary = context;
+
+	if (cs_step_summary_add(&summary->steps, step))
+		summary->failure = -ENOMEM;
 }
 
 static void
@@ -189,7 +191,7 @@ struct cs_analysis_sink
 cs_summary_sink(struct cs_summary *summary)
 {
 	return (struct cs_analysis_sink){
-		.context = summary, .collective = take_collective, .other = take_other};
+		.context = summary, .step = take_step, .collective = take_collective, .other = take_other};
 }
 
 void
@@ -226,22 +228,6 @@ covered_ns(const struct cs_summary_coverage *coverage)
 }
 
 static int
-compare_numbers(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a;
-	uint64_t right = *(const uint64_t *)b;
-
-	return (left > right) - (left < right);
-}
-
-/* Nearest rank: the least value that at least the share q of all is not above. */
-static uint64_t
-quantile(const uint64_t *sorted, uint64_t count, unsigned int percent)
-{
-	return sorted[(count * percent + 99) / 100 - 1];
-}
-
-static int
 compare_sums(const void *a, const void *b)
 {
 	const struct cs_summary_row *left = *(struct cs_summary_row *const *)a;
@@ -257,6 +243,7 @@ cs_summary_finish(struct cs_summary *summary)
 {
 	summary->traced_ns = 0;
 	summary->gpu_count = 0;
+	cs_step_summary_finish(&summary->steps);
 	for (size_t i = 0; i < summary->coverage_count; i++) {
 		unsigned int gpus = (unsigned int)__builtin_popcount(summary->coverage[i].gpus);
 
@@ -270,9 +257,9 @@ cs_summary_finish(struct cs_summary *summary)
 						: CS_SHARE_UNKNOWN;
 		if (row->count == 0)
 			continue;
-		qsort(row->durations_ns, row->count, sizeof(*row->durations_ns), compare_numbers);
-		row->p50_ns = quantile(row->durations_ns, row->count, 50);
-		row->p99_ns = quantile(row->durations_ns, row->count, 99);
+		cs_quantile_sort(row->durations_ns, row->count);
+		row->p50_ns = cs_quantile_of(row->durations_ns, row->count, 50);
+		row->p99_ns = cs_quantile_of(row->durations_ns, row->count, 99);
 	}
 	if (summary->count)
 		qsort(summary->rows, summary->count, sizeof(*summary->rows), compare_sums);
@@ -379,101 +366,4 @@ cs_summary_switches(const struct cs_summary *summary, struct cs_summary_range **
 	known = join_neighbours(*ranges, known);
 	*count = keep_switches(*ranges, known);
 	return 0;
-}
-
-static void
-print_impls(uint32_t impls, FILE *stream)
-{
-	const char *separator = " ";
-
-	for (unsigned int impl = 0; impl < CS_IMPL_COUNT; impl++) {
-		if (!(impls & (1U << impl)))
-			continue;
-		fprintf(stream, "%s%s", separator, cs_impl_name(impl));
-		separator = " and ";
-	}
-}
-
-static void
-print_switches(const struct cs_summary_range *ranges, size_t count, FILE *stream)
-{
-	char from[CS_UNITS_TEXT_BYTES], to[CS_UNITS_TEXT_BYTES], times[CS_UNITS_TEXT_BYTES];
-
-	for (size_t i = 0; i < count; i++) {
-		const struct cs_summary_range *range = &ranges[i];
-
-		if (i == 0 || !same_kind(&ranges[i - 1], range)) {
-			fprintf(stream, "\nImplementation by size: %s", cs_op_name(range->op));
-			if (range->dtype)
-				fprintf(stream, " %s", cs_dtype_name(range->dtype));
-			fputc(':', stream);
-		} else {
-			fputc(',', stream);
-		}
-		print_impls(range->impls, stream);
-		if (range->from_bytes == range->to_bytes)
-			fprintf(stream, " at %s", cs_units_format_bytes(range->from_bytes, from));
-		else
-			fprintf(stream, " from %s to %s", cs_units_format_bytes(range->from_bytes, from),
-				cs_units_format_bytes(range->to_bytes, to));
-		fprintf(stream, " (%s times)", cs_units_format_count(range->count, times));
-	}
-	if (count)
-		fputc('\n', stream);
-}
-
-static void
-add_row(struct cs_table *table, const struct cs_summary_row *row)
-{
-	char text[CS_UNITS_TEXT_BYTES];
-
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_op_name(row->op));
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_impl_name(row->impl));
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_bytes(row->bytes, text));
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", row->dtype ? cs_dtype_name(row->dtype) : "-");
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_phase_name(row->phase));
-	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_count(row->count, text));
-	cs_table_add(
-		table, CS_STYLE_PLAIN, "%s", row->count ? cs_units_format_duration(row->p50_ns, text) : "-");
-	cs_table_add(
-		table, CS_STYLE_PLAIN, "%s", row->count ? cs_units_format_duration(row->p99_ns, text) : "-");
-	cs_table_add(table, CS_STYLE_PLAIN, "%s",
-		row->matched ? cs_units_format_duration(row->wait_ns / row->matched, text) : "-");
-	if (row->transfer_ns && row->bus_bytes)
-		cs_table_add(table, CS_STYLE_PLAIN, "%.3g GB/s",
-			(double)row->bus_bytes / (double)row->transfer_ns);
-	else
-		cs_table_add(table, CS_STYLE_PLAIN, "-");
-	if (row->share < 0)
-		cs_table_add(table, CS_STYLE_PLAIN, "-");
-	else
-		cs_table_add(table, CS_STYLE_PLAIN, "%.1f %%", row->share * 100);
-}
-
-int
-cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width)
-{
-	static const char *const headings[] = {"OP", "IMPL", ">SIZE", "DTYPE", "PHASE", ">COUNT", ">P50",
-		">P99", ">MEAN WAIT", ">BUS BW", ">GPU TIME"};
-	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
-	struct cs_summary_range *ranges = NULL;
-	size_t range_count = 0;
-	int result = -ENOMEM;
-
-	if (!table)
-		goto out;
-	for (size_t i = 0; i < summary->count && (limit == 0 || i < limit); i++)
-		add_row(table, summary->rows[i]);
-	result = cs_table_print(table, stream, width);
-	if (result)
-		goto out;
-	if (limit && summary->count > limit)
-		fprintf(stream, "... and %zu more\n", summary->count - limit);
-	result = cs_summary_switches(summary, &ranges, &range_count);
-	if (result == 0)
-		print_switches(ranges, range_count, stream);
-out:
-	free(ranges);
-	cs_table_destroy(table);
-	return result;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which implementation really ran, per operation, size, type and phase: counts, exact quantiles, share of GPU
- * time. Feed it through cs_summary_sink(); for `collscope status --collectives` and `collscope top`.
+ * Which implementation really ran, per operation, size, type, phase, algorithm and protocol: counts, exact
+ * quantiles, share of GPU time; and the steps around them. Feed it through cs_summary_sink(); for `collscope
+ * status --collectives` and `collscope top`.
  *
  * Thread context: one thread per summary.
  */
@@ -9,6 +10,7 @@
 #define CS_SUMMARY_H
 
 #include "feed.h"
+#include "step_summary.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +20,7 @@
 
 struct cs_summary_row {
 	/* the key */
-	uint8_t op, impl, dtype, phase;
+	uint8_t op, impl, dtype, phase, algorithm, protocol;
 	uint64_t bytes; /* CS_BYTES_UNKNOWN */
 	/* what was seen */
 	uint64_t count;
@@ -39,6 +41,7 @@ struct cs_summary {
 	size_t count;
 	uint64_t traced_ns; /* deep tracing that the rings still cover, summed over GPUs; 0 unknown */
 	size_t gpu_count;
+	struct cs_step_summary steps;
 	/* private */
 	void *tree;
 	struct cs_summary_coverage *coverage;
@@ -72,7 +75,8 @@ struct cs_summary_range {
  */
 int cs_summary_switches(const struct cs_summary *summary, struct cs_summary_range **ranges, size_t *count);
 
-/* For people. 0 or -ENOMEM. `limit`: rows at most, 0 all. */
+/* For people: the steps, a blank line, the collectives. 0 or -ENOMEM. `limit`: rows of collectives at most, 0
+ * all. */
 int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width);
 
 #endif

@@ -106,6 +106,58 @@ no_switch(void **state)
 	assert_switches(rows, 0, NULL, 0);
 }
 
+static void
+add_step(struct cs_step_summary *steps, enum cs_phase phase, uint64_t duration_ns, uint32_t collectives,
+	uint64_t collective_ns, uint64_t exposed_ns)
+{
+	struct cs_step step = {.phase = (uint8_t)phase,
+		.depth = CS_DEPTH_DEEP,
+		.start_ns = 1000,
+		.end_ns = 1000 + duration_ns,
+		.collectives = collectives,
+		.collective_ns = collective_ns,
+		.exposed_collective_ns = exposed_ns,
+		.complete = true};
+
+	assert_int_equal(cs_step_summary_add(steps, &step), 0);
+	/* Neither what was seen of the launch alone nor what was cut is like the others. */
+	step.depth = CS_DEPTH_LIGHT;
+	assert_int_equal(cs_step_summary_add(steps, &step), 0);
+	step.depth = CS_DEPTH_DEEP;
+	step.complete = false;
+	assert_int_equal(cs_step_summary_add(steps, &step), 0);
+}
+
+static void
+steps_are_summed_by_phase(void **state)
+{
+	struct cs_step_summary steps;
+	const struct cs_step_row *verify = &steps.rows[0], *draft = &steps.rows[1];
+
+	(void)state;
+	cs_step_summary_init(&steps);
+	add_step(&steps, CS_PHASE_DRAFT, 10, 4, 5, CS_NS_UNKNOWN);
+	add_step(&steps, CS_PHASE_VERIFY, 300, 122, 250, 200);
+	add_step(&steps, CS_PHASE_VERIFY, 100, 122, 90, 80);
+	add_step(&steps, CS_PHASE_VERIFY, 200, 122, 170, CS_NS_UNKNOWN);
+	cs_step_summary_finish(&steps);
+	assert_int_equal(steps.count, 2);
+	assert_int_equal(verify->phase, CS_PHASE_VERIFY);
+	assert_int_equal(verify->count, 3);
+	assert_int_equal(verify->sum_ns, 600);
+	assert_int_equal(verify->p50_ns, 200);
+	assert_int_equal(verify->p99_ns, 300);
+	assert_int_equal(verify->collectives, 366);
+	assert_int_equal(verify->collective_ns, 510);
+	assert_int_equal(verify->exposed_count, 2);
+	assert_int_equal(verify->exposed_ns, 280);
+	assert_int_equal(verify->exposed_sum_ns, 400);
+	assert_int_equal(draft->phase, CS_PHASE_DRAFT);
+	assert_int_equal(draft->count, 1);
+	assert_int_equal(draft->exposed_count, 0);
+	cs_step_summary_fini(&steps);
+}
+
 int
 main(void)
 {
@@ -113,6 +165,7 @@ main(void)
 		cmocka_unit_test(a_switch_is_found),
 		cmocka_unit_test(two_at_one_size),
 		cmocka_unit_test(no_switch),
+		cmocka_unit_test(steps_are_summed_by_phase),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

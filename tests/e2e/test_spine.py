@@ -126,7 +126,8 @@ class Small(Counted, NodeTest):
     def test_status_prints_them(self):
         rows = [re.split(r" {2,}", line.strip()) for line in self.node.collscope("status", "--collectives").splitlines() if line]
         (at,) = [i for i, row in enumerate(rows) if row[0] == "OP"]
-        self.assertEqual(rows[at], ["OP", "IMPL", "SIZE", "DTYPE", "PHASE", "COUNT", "P50", "P99", "MEAN WAIT", "BUS BW", "GPU TIME"])
+        self.assertEqual(rows[at], ["OP", "IMPL", "SIZE", "DTYPE", "PHASE", "COUNT", "P50", "P99", "MEAN WAIT", "BUS BW", "GPU TIME",
+                                    "ALGORITHM"])
         truth = self.rows_of_the_truth()
         unit_ns = {"ns": 1, "us": 1000, "ms": 10**6}
         printed = rows[at + 1:at + 1 + len(truth)]
@@ -143,6 +144,41 @@ class Small(Counted, NodeTest):
         # by falling time
         times = [float(row[10].split()[0]) for row in printed]
         self.assertEqual(times, sorted(times, reverse=True))
+
+    def test_steps_are_those_of_the_truth(self):
+        """Which steps there are is the dump's to say; what was in them is the truth's."""
+        steps = collections.defaultdict(list)
+        for line in self.node.dump("step"):
+            steps[line["phase"]].append(line)
+        status = json.loads(self.node.collscope("status", "--collectives", "--json"))
+        self.assertEqual({row["phase"] for row in status["steps"]}, set(steps))
+        events = {rank["rank"]: rank["events"] for rank in self.node.truth["ranks"]}
+        for row in status["steps"]:
+            lines = steps[row["phase"]]
+            within = [[event for event in events[line["rank"]] if line["start_ns"] <= event["start_ns"] < line["end_ns"]]
+                      for line in lines]
+            durations = sorted(line["end_ns"] - line["start_ns"] for line in lines)
+            spent_ns = sum(event["end_ns"] - event["start_ns"] for step in within for event in step)  # one stream: none overlap
+            self.assertEqual((row["count"], row["sum_ns"], row["p50_ns"], row["p99_ns"]),
+                             (len(lines), sum(durations), self.nearest_rank(durations, 50), self.nearest_rank(durations, 99)))
+            self.assertAlmostEqual(row["collectives"], sum(map(len, within)) / len(lines), places=4)
+            self.assertEqual(row["mean_collective_ns"], spent_ns // len(lines))
+            if row["phase"] == "draft":
+                self.assertEqual((row["collectives"], row["mean_exposed_ns"]), (2, spent_ns // len(lines)))
+                self.assertAlmostEqual(row["exposed_share"], spent_ns / sum(durations), places=5)
+        (verify,) = [row for row in status["steps"] if row["phase"] == "verify"]
+        classes = [one for rank in self.node.truth["ranks"] for one in rank["classes"] if one["graph"] == "verify"]
+        exposed_ns = sum(one["duration_ns"] - one["overlap_ns"]["copy"] for one in classes)
+        launches = sum(rank["steps"] for rank in self.node.truth["ranks"])
+        self.assertEqual(verify["collectives"], 8)
+        self.assertAlmostEqual(verify["mean_exposed_ns"], exposed_ns / launches, delta=0.01 * exposed_ns / launches)
+        rows = [re.split(r" {2,}", line.strip()) for line in self.node.collscope("status", "--collectives").splitlines() if line]
+        (at,) = [i for i, row in enumerate(rows) if row[0] == "PHASE"]
+        self.assertEqual(rows[at], ["PHASE", "STEPS", "P50", "P99", "COLLECTIVES", "IN COLLECTIVES", "EXPOSED", "EXPOSED %"])
+        printed = {row[0]: row for row in rows[at + 1:at + 1 + len(steps)]}
+        self.assertEqual(list(printed), [row["phase"] for row in status["steps"]])
+        self.assertEqual((printed["verify"][1], printed["verify"][4], printed["verify"][7]),
+                         (str(verify["count"]), "8", f"{100 * verify['exposed_share']:.1f} %"))
 
     def incomplete(self):
         """Steps that the end of a window may have cut: counted as such, in no step family."""
@@ -649,6 +685,16 @@ class Founding(Counted, NodeTest):
         expected = sum(one["duration_ns"] for one in verify) / launches / 1e9
         self.assertAlmostEqual(exposed / steps, expected, delta=expected * 0.01)
         self.assertGreater(expected, 0.025)
+
+    def test_status_says_the_headline(self):
+        """122 all-reduces a verify step, and how much of it they are."""
+        (verify,) = [row for row in json.loads(self.node.collscope("status", "--collectives", "--json"))["steps"]
+                     if row["phase"] == "verify"]
+        truth = [one for rank in self.node.truth["ranks"] for one in rank["classes"] if one["graph"] == "verify"]
+        spent_ns = sum(one["duration_ns"] for one in truth) / sum(rank["steps"] for rank in self.node.truth["ranks"])
+        self.assertEqual(verify["collectives"], 122)
+        self.assertAlmostEqual(verify["mean_exposed_ns"], spent_ns, delta=spent_ns * 0.01)
+        self.assertAlmostEqual(verify["exposed_share"], spent_ns * verify["count"] / verify["sum_ns"], delta=0.01)
 
     def test_phases_by_sglangs_markers(self):
         """build_tree ends a draft and begins a verify, the verify kernel begins a draft-extend."""

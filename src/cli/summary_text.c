@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The summary for people: steps, collectives, where implementations change. */
+#include "summary.h"
+
+#include "table.h"
+#include "units.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void
+print_impls(uint32_t impls, FILE *stream)
+{
+	const char *separator = " ";
+
+	for (unsigned int impl = 0; impl < CS_IMPL_COUNT; impl++) {
+		if (!(impls & (1U << impl)))
+			continue;
+		fprintf(stream, "%s%s", separator, cs_impl_name(impl));
+		separator = " and ";
+	}
+}
+
+static void
+print_switches(const struct cs_summary_range *ranges, size_t count, FILE *stream)
+{
+	char from[CS_UNITS_TEXT_BYTES], to[CS_UNITS_TEXT_BYTES], times[CS_UNITS_TEXT_BYTES];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct cs_summary_range *range = &ranges[i];
+
+		if (i == 0 || ranges[i - 1].op != range->op || ranges[i - 1].dtype != range->dtype) {
+			fprintf(stream, "\nImplementation by size: %s", cs_op_name(range->op));
+			if (range->dtype)
+				fprintf(stream, " %s", cs_dtype_name(range->dtype));
+			fputc(':', stream);
+		} else {
+			fputc(',', stream);
+		}
+		print_impls(range->impls, stream);
+		if (range->from_bytes == range->to_bytes)
+			fprintf(stream, " at %s", cs_units_format_bytes(range->from_bytes, from));
+		else
+			fprintf(stream, " from %s to %s", cs_units_format_bytes(range->from_bytes, from),
+				cs_units_format_bytes(range->to_bytes, to));
+		fprintf(stream, " (%s times)", cs_units_format_count(range->count, times));
+	}
+	if (count)
+		fputc('\n', stream);
+}
+
+/* "ring/ll", "one_shot", "-". */
+static void
+format_algorithm(const struct cs_summary_row *row, char *text, size_t text_bytes)
+{
+	const char *algorithm = row->algorithm ? cs_algorithm_name(row->algorithm) : "-";
+
+	if (row->protocol)
+		snprintf(text, text_bytes, "%s/%s", algorithm, cs_protocol_name(row->protocol));
+	else
+		snprintf(text, text_bytes, "%s", algorithm);
+}
+
+static void
+add_row(struct cs_table *table, const struct cs_summary_row *row)
+{
+	char text[CS_UNITS_TEXT_BYTES];
+	char algorithm[48];
+
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_op_name(row->op));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_impl_name(row->impl));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_bytes(row->bytes, text));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", row->dtype ? cs_dtype_name(row->dtype) : "-");
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_phase_name(row->phase));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_count(row->count, text));
+	cs_table_add(
+		table, CS_STYLE_PLAIN, "%s", row->count ? cs_units_format_duration(row->p50_ns, text) : "-");
+	cs_table_add(
+		table, CS_STYLE_PLAIN, "%s", row->count ? cs_units_format_duration(row->p99_ns, text) : "-");
+	cs_table_add(table, CS_STYLE_PLAIN, "%s",
+		row->matched ? cs_units_format_duration(row->wait_ns / row->matched, text) : "-");
+	if (row->transfer_ns && row->bus_bytes)
+		cs_table_add(table, CS_STYLE_PLAIN, "%.3g GB/s",
+			(double)row->bus_bytes / (double)row->transfer_ns);
+	else
+		cs_table_add(table, CS_STYLE_PLAIN, "-");
+	if (row->share < 0)
+		cs_table_add(table, CS_STYLE_PLAIN, "-");
+	else
+		cs_table_add(table, CS_STYLE_PLAIN, "%.1f %%", row->share * 100);
+	format_algorithm(row, algorithm, sizeof(algorithm));
+	cs_table_add(table, CS_STYLE_PLAIN, "%s", algorithm);
+}
+
+int
+cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width)
+{
+	static const char *const headings[] = {"OP", "IMPL", ">SIZE", "DTYPE", "PHASE", ">COUNT", ">P50",
+		">P99", ">MEAN WAIT", ">BUS BW", ">GPU TIME", "ALGORITHM"};
+	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
+	struct cs_summary_range *ranges = NULL;
+	size_t range_count = 0;
+	int result = -ENOMEM;
+
+	if (!table)
+		goto out;
+	result = cs_step_summary_print(&summary->steps, stream, width);
+	if (result)
+		goto out;
+	if (summary->steps.count)
+		fputc('\n', stream);
+	for (size_t i = 0; i < summary->count && (limit == 0 || i < limit); i++)
+		add_row(table, summary->rows[i]);
+	result = cs_table_print(table, stream, width);
+	if (result)
+		goto out;
+	if (limit && summary->count > limit)
+		fprintf(stream, "... and %zu more\n", summary->count - limit);
+	result = cs_summary_switches(summary, &ranges, &range_count);
+	if (result == 0)
+		print_switches(ranges, range_count, stream);
+out:
+	free(ranges);
+	cs_table_destroy(table);
+	return result;
+}
