@@ -24,6 +24,7 @@ class Dashboard(unittest.TestCase):
 
     def test_identity(self):
         self.assertRegex(DASHBOARD["uid"], r"^[a-z-]{1,40}$")
+        self.assertEqual(re.findall(r"\(uid `([^`]*)`\)", (ROOT / "docs" / "metrics.md").read_text()), [DASHBOARD["uid"]])
         self.assertIsNone(DASHBOARD["id"])
         self.assertFalse(DASHBOARD["editable"])
         self.assertNotIn("__inputs", DASHBOARD)
