@@ -72,10 +72,15 @@ fold_stream(uint32_t context_id, uint32_t stream_id)
 }
 
 static inline bool
-times_good(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
+times_sound(uint64_t start_ns, uint64_t end_ns)
 {
-	return start_ns != 0 && end_ns >= start_ns && end_ns - start_ns <= LONGEST_NS &&
-	       end_ns + PAST_NS >= activity->now_ns && end_ns <= activity->now_ns + FUTURE_NS;
+	return start_ns != 0 && end_ns >= start_ns && end_ns - start_ns <= LONGEST_NS;
+}
+
+static inline bool
+times_near(const struct cs_activity *activity, uint64_t end_ns)
+{
+	return end_ns + PAST_NS >= activity->now_ns && end_ns <= activity->now_ns + FUTURE_NS;
 }
 
 /* What all kinds share. false: the record is left out, and counted where it is a loss. */
@@ -86,8 +91,9 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 	int gpu;
 
 	activity->timed++;
-	if (__builtin_expect(!times_good(activity, start_ns, end_ns), 0)) {
+	if (__builtin_expect(!times_sound(start_ns, end_ns) || !times_near(activity, end_ns), 0)) {
 		activity->bad++;
+		activity->strange += times_sound(start_ns, end_ns);
 		return false;
 	}
 	if (__builtin_expect(outside_windows(activity, start_ns, end_ns), 0))
@@ -278,6 +284,7 @@ publish_counts(struct cs_activity *activity)
 	atomic_fetch_add_explicit(&activity->kernels_total, activity->kernels, memory_order_relaxed);
 	atomic_fetch_add_explicit(&activity->timed_total, activity->timed, memory_order_relaxed);
 	atomic_fetch_add_explicit(&activity->bad_total, activity->bad, memory_order_relaxed);
+	atomic_fetch_add_explicit(&activity->strange_total, activity->strange, memory_order_relaxed);
 }
 
 void
@@ -290,6 +297,7 @@ cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_by
 	activity->kernels = 0;
 	activity->timed = 0;
 	activity->bad = 0;
+	activity->strange = 0;
 	activity->unknown_device = 0;
 	activity->last_end_ns = 0;
 	while (next(buffer, valid_bytes, &record) == CUPTI_SUCCESS)

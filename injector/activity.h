@@ -10,7 +10,7 @@
  *
  * Nothing is held back: all runs are closed at the end of a buffer. Records with impossible times are counted
  * (LOSS BAD_TIMESTAMP) and left out: zero, end before start, lasting over an hour, or more than a day from
- * now, which is what another tool's timestamp callback (raw TSC) looks like.
+ * now, which is what another tool's clock looks like (timebase.h) and counted as strange.
  *
  * stream_id of a record has CUPTI's context id folded into its top 8 bits, since stream ids are unique per
  * context only.
@@ -45,9 +45,10 @@ struct cs_activity {
 	struct cs_pace pace; /* of the window that the worker has begun */
 	uint64_t now_ns;
 	/* of the buffer being parsed */
-	uint64_t kernels, timed, bad, unknown_device, last_end_ns;
-	/* of all; for the watchdog: records that should have times, and those without good ones */
-	_Atomic uint64_t kernels_total, timed_total, bad_total;
+	uint64_t kernels, timed, bad, strange, unknown_device, last_end_ns;
+	/* of all; for the watchdog: records that should have times, those without good ones, and of these the
+	 * ones that may be good by another clock */
+	_Atomic uint64_t kernels_total, timed_total, bad_total, strange_total;
 };
 
 typedef CUptiResult (*cs_activity_next)(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record);

@@ -42,6 +42,7 @@ static const struct symbol cupti_symbols[] = {
 	SYMBOL("cuptiActivitySetAttribute", activity_set_attribute, false),
 	SYMBOL("cuptiActivityGetAttribute", activity_get_attribute, false),
 	SYMBOL("cuptiGetTimestamp", get_timestamp, false),
+	SYMBOL("cuptiActivityRegisterTimestampCallback", activity_register_timestamp_callback, true),
 	SYMBOL("cuptiGetGraphNodeId", get_graph_node_id, false),
 	SYMBOL("cuptiGetGraphId", get_graph_id, false),
 	SYMBOL("cuptiGetDeviceId", get_device_id, false),

@@ -37,6 +37,8 @@ struct cs_cupti_api {
 	__typeof__(&cuptiActivitySetAttribute) activity_set_attribute;
 	__typeof__(&cuptiActivityGetAttribute) activity_get_attribute;
 	__typeof__(&cuptiGetTimestamp) get_timestamp;
+	__typeof__(&cuptiActivityRegisterTimestampCallback)
+		activity_register_timestamp_callback; /* optional */
 	__typeof__(&cuptiGetGraphNodeId) get_graph_node_id;
 	__typeof__(&cuptiGetGraphId) get_graph_id;
 	__typeof__(&cuptiGetDeviceId) get_device_id;

@@ -178,6 +178,7 @@ cs_delivery_count(uint64_t ignore_before, struct cs_delivery_counts *counts)
 	counts->kernels = atomic_load_explicit(&activity.kernels_total, memory_order_relaxed);
 	counts->timed = atomic_load_explicit(&activity.timed_total, memory_order_relaxed);
 	counts->bad = atomic_load_explicit(&activity.bad_total, memory_order_relaxed);
+	counts->strange = atomic_load_explicit(&activity.strange_total, memory_order_relaxed);
 	pthread_mutex_lock(&parse_lock);
 	counts->launches = activity.launches.count;
 	pthread_mutex_unlock(&parse_lock);

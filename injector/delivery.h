@@ -38,9 +38,10 @@ void cs_delivery_set_worker(pthread_t worker);
 struct cs_delivery_counts {
 	uint64_t requested, completed;
 	uint32_t held;
-	uint64_t kernels;    /* records of kernels, all times */
-	uint64_t timed, bad; /* records that should have times, and those without good ones */
-	uint64_t launches;   /* graph launches that kernel records belong to */
+	uint64_t kernels; /* records of kernels, all times */
+	/* records that should have times, those without good ones, those with another clock's (activity.h) */
+	uint64_t timed, bad, strange;
+	uint64_t launches; /* graph launches that kernel records belong to */
 };
 /* held leaves out the first `ignore_before` buffers that were taken. */
 void cs_delivery_count(uint64_t ignore_before, struct cs_delivery_counts *counts);

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "subscription.h"
 #include "suspects.h"
+#include "timebase.h"
 #include "tracing.h"
 #include "witness.h"
 
@@ -56,8 +57,9 @@ settle(struct cs_worker *w, bool foreign)
 	cs_windows_settle(&w->windows, counts.launches, foreign);
 }
 
+/* Leaves CUPTI alone for a while; `what` has happened, and another tool has to do with it. */
 static void
-yield_to_other(struct cs_worker *w)
+step_back(struct cs_worker *w, const char *what)
 {
 	char suspect[128];
 	uint64_t step_back_ns;
@@ -68,22 +70,81 @@ yield_to_other(struct cs_worker *w)
 	w->last_yield_ns = w->monotonic_ns;
 	cs_suspects_name(suspect, sizeof(suspect));
 	snprintf(w->reason, sizeof(w->reason),
-		"Another tool, perhaps %s, has taken over CUPTI's buffers; looking again in %llu s, unless "
-		"paused "
-		"(docs/coexistence.md)",
-		suspect[0] ? suspect : "torch.profiler",
+		"Another tool, perhaps %s, %s; looking again in %llu s, unless paused (docs/coexistence.md)",
+		suspect[0] ? suspect : "torch.profiler", what,
 		(unsigned long long)((step_back_ns + CS_NS_PER_S - 1) / CS_NS_PER_S));
 	cs_log_info("%s", w->reason);
+	w->lingering = false;
+	w->probing = false;
+	w->yielded = true;
+	w->step_back_until_ns = w->monotonic_ns + step_back_ns;
+}
+
+static void
+yield_to_other(struct cs_worker *w)
+{
 	cs_worker_end_sampling(w);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 	settle(w, true);
 	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
 	cs_tracing_forget();
 	w->ignore_before = cs_buffers_taken(cs_delivery_buffers());
-	w->lingering = false;
-	w->probing = false;
-	w->yielded = true;
-	w->step_back_until_ns = w->monotonic_ns + step_back_ns;
+	step_back(w, "has taken over CUPTI's buffers");
+}
+
+/* -- whose clock is it ----------------------------------------------------------------------------------- */
+
+/* As long as the buffers are another tool's, so is the clock. true: it is CLOCK_REALTIME now. */
+static bool
+take_clock(struct cs_worker *w, bool *ours)
+{
+	*ours = atomic_load(&w->instance->callbacks_registered)
+			? cs_witness_answers(w->instance)
+			: cs_tracing_register(w->instance) == CUPTI_SUCCESS;
+	if (!*ours)
+		return false;
+	w->restore_clock = false;
+	w->clock_replaced = true;
+	cs_log_info("CUPTI's times are of another tool's clock, going back to CLOCK_REALTIME");
+	/* If its kinds are still on, records of that clock have come since the buffers are ours again. */
+	cs_worker_begin_timestamps(w);
+	return cs_timebase_restore(&w->instance->cupti);
+}
+
+bool
+cs_worker_may_trace(struct cs_worker *w)
+{
+	bool good, ours = true;
+
+	if (!cs_instance_enter_cupti())
+		return true; /* nor will it */
+	if (w->finalized) {
+		/* CUPTI starts from nothing again; contexts exist, so the caps hold for what is allocated
+		 * now. */
+		cs_device_memory_cap(w->instance);
+		w->finalized = false;
+	}
+	good = !w->restore_clock && cs_timebase_is_ours(&w->instance->cupti);
+	if (!good)
+		good = take_clock(w, &ours);
+	cs_instance_leave_cupti();
+	if (!ours)
+		yield_to_other(w);
+	else if (!good)
+		cs_worker_yield_clock(w, "has set CUPTI's clock, which cannot be set back");
+	return good;
+}
+
+void
+cs_worker_yield_clock(struct cs_worker *w, const char *what)
+{
+	/* The records come to us, so the kinds are ours, too. */
+	if (cs_tracing_depth() != CS_DEPTH_OFF)
+		cs_worker_close_window(w, w->windows.open.ordinal);
+	w->awaiting = false;
+	w->judging = false;
+	w->restore_clock = true;
+	step_back(w, what);
 }
 
 /* A server that spins while it waits looks busy, and launches may leave nothing to hand over yet. */

@@ -103,9 +103,11 @@ struct cs_worker {
 	} growth;
 	uint64_t random;
 	unsigned int failures;
-	uint64_t watched_timed, watched_bad;
-	bool finalized; /* CUPTI has left; the next window brings it back */
-	bool stays;     /* demand mode: it could not be let go of */
+	struct cs_delivery_counts watched; /* when the times of records were looked at last */
+	bool clock_replaced;               /* CUPTI has had another clock than its own, in this process */
+	bool restore_clock;                /* and has it still, whatever it says */
+	bool finalized;                    /* CUPTI has left; the next window brings it back */
+	bool stays;                        /* demand mode: it could not be let go of */
 	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };
@@ -139,7 +141,8 @@ void cs_worker_settle_when_sure(struct cs_worker *w);
 
 /* worker_coexist.c. buffers_came: since the stretch that is being judged began. expect_buffers: a window has
  * ended, what it left with CUPTI is to come back; watch_return: whether it does. pause: the request has been
- * taken.
+ * taken. may_trace: before kinds go on; false: CUPTI's times are of another tool's clock, and we have stepped
+ * back. yield_clock: the records' times are; closes the window and steps back.
  */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
@@ -149,6 +152,8 @@ void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_come_back(struct cs_worker *w);
 bool cs_worker_ask_witness(struct cs_worker *w);
 void cs_worker_pause(struct cs_worker *w);
+bool cs_worker_may_trace(struct cs_worker *w);
+void cs_worker_yield_clock(struct cs_worker *w, const char *what);
 void cs_worker_give_up_subscription(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 
@@ -164,6 +169,8 @@ void cs_worker_watch_still(struct cs_worker *w);
 /* worker_watch.c. sheds: each turn; CUPTI has nearly all buffers, so nothing is to be traced now. The others
  * once a second; they may end in going dormant. */
 bool cs_worker_sheds(struct cs_worker *w);
+/* What came so far does not count. */
+void cs_worker_begin_timestamps(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
 void cs_worker_watch_buffers(struct cs_worker *w);
 

@@ -12,28 +12,50 @@
 /* So many records are looked at together; when most of them have no valid time we give up. */
 #define BAD_RECORDS_MIN 1000U
 
-/* When CUPTI's device buffers are no longer recycled all times become zero; after the clock was set by more
- * than a day they are all too far from now. There is nothing more to learn here. */
+void
+cs_worker_begin_timestamps(struct cs_worker *w)
+{
+	cs_delivery_count(w->ignore_before, &w->watched);
+}
+
+/*
+ * Most records have no good times. If they are whole but of another clock, some tool has set its own and
+ * left it there (or somebody CLOCK_REALTIME, by more than a day); CUPTI did not say so, or the window would
+ * not have begun (timebase.h). Once that was found in this process, zeros may come from it, too, in CUPTI
+ * before 13.1. All of that may end: try again. Else CUPTI's device buffers are no longer recycled, which it
+ * does not get over.
+ */
+static void
+give_up_times(struct cs_worker *w, uint64_t timed, uint64_t bad, uint64_t strange)
+{
+	if (strange > bad / 2) {
+		cs_worker_yield_clock(
+			w, "has set CUPTI's clock, so that the times of its records mean nothing");
+		return;
+	}
+	if (w->clock_replaced) {
+		cs_worker_yield_clock(
+			w, "has set CUPTI's clock, and records have no times (CUPTI 13.1 mends that)");
+		return;
+	}
+	cs_release(w->instance);
+	cs_instance_go_dormant("CUPTI's records have no valid times any more (%llu of %llu); restart the "
+			       "process to profile it, with a newer CUPTI if this comes again",
+		(unsigned long long)bad, (unsigned long long)timed);
+}
+
 void
 cs_worker_watch_timestamps(struct cs_worker *w)
 {
-	struct cs_delivery_counts counts;
-	uint64_t timed, bad;
+	struct cs_delivery_counts counts, before = w->watched;
 
 	cs_delivery_count(w->ignore_before, &counts);
-	timed = counts.timed - w->watched_timed;
-	bad = counts.bad - w->watched_bad;
-	if (timed < BAD_RECORDS_MIN)
+	if (w->yielded || counts.timed - before.timed < BAD_RECORDS_MIN)
 		return;
-	w->watched_timed = counts.timed;
-	w->watched_bad = counts.bad;
-	if (bad > timed / 2) {
-		cs_release(w->instance);
-		cs_instance_go_dormant(
-			"CUPTI's records have no valid times any more (%llu of %llu); restart the "
-			"process to profile it, with a newer CUPTI if this comes again",
-			(unsigned long long)bad, (unsigned long long)timed);
-	}
+	w->watched = counts;
+	if (counts.bad - before.bad > (counts.timed - before.timed) / 2)
+		give_up_times(w, counts.timed - before.timed, counts.bad - before.bad,
+			counts.strange - before.strange);
 }
 
 /* CUPTI before 12.9 that took the one buffer which is everybody's (buffers.h): its records are not read any

@@ -33,12 +33,6 @@ cs_worker_set_depth(struct cs_worker *w, enum cs_depth depth)
 
 	if (!cs_instance_enter_cupti())
 		return;
-	if (depth != CS_DEPTH_OFF && w->finalized) {
-		/* CUPTI starts from nothing again; contexts exist, so the caps hold for what is allocated
-		 * now. */
-		cs_device_memory_cap(w->instance);
-		w->finalized = false;
-	}
 	if (depth == CS_DEPTH_DEEP) {
 		bool calls = cs_labels_wants_calls(cs_clock_realtime_ns());
 
@@ -144,6 +138,8 @@ cs_worker_turn_window(struct cs_worker *w, const struct cs_schedule_plan *plan)
 		cs_delivery_pace_wait(w->now_ns);
 		return; /* the window goes on */
 	}
+	if (plan->depth == CS_DEPTH_DEEP && cs_tracing_depth() != CS_DEPTH_DEEP && !cs_worker_may_trace(w))
+		return;
 	w->asked = !plan->sampled;
 	if (plan->depth == CS_DEPTH_DEEP)
 		cs_worker_open_window(w, plan->ordinal);

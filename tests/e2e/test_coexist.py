@@ -239,5 +239,75 @@ class BackOff(Beside):
         self.assertRegex(errors, "(?s)looking again in 1 s.*looking again in 2 s")
 
 
+class Clock(Beside):
+    """The other tool sets CUPTI's clock at each of its sessions, and leaves it there, as torch.profiler does."""
+
+    def beside(self, *sessions, steps, **env):
+        """A second to step back, then two; the subscription, by which launches are seen, is held for ten."""
+        flags = [word for session in sessions for word in ("--profile", session)]
+        env = {"COLLSCOPE_MODE": "sample", "COLLSCOPE_PERIOD_MS": "300", "COLLSCOPE_WINDOW_MS": "50", "COLLSCOPE_BUDGET": "1",
+               "COLLSCOPE_STEP_BACK_S": "3", "CS_TEST_HASTE": "3", **env}
+        return self.start("--ticks", *flags, steps=steps, **env)
+
+    def check_profiler(self, output, sessions):
+        said = re.findall(r"profiler: (\d+) kernels, (\d+) of another clock", output)
+        self.assertEqual(len(said), sessions)
+        self.assertGreater(int(said[0][0]), 0)
+        self.assertEqual({strange for _, strange in said}, {"0"})
+
+    def bad_times(self):
+        return self.status()["records_lost"].get("bad_timestamp", 0)
+
+    def collectives_since(self, start_ns):
+        lines = map(json.loads, self.collscope("dump", "--kind", "collective").stdout.splitlines())
+        return sum(line["start_ns"] >= start_ns for line in lines)
+
+    def test_is_set_back(self):
+        """After a session, and again after the next one; each tool has its own clock while it traces."""
+        process = self.beside("200:400", "1300:1500", steps=2800)
+        for session in range(2):
+            wait_for(lambda: self.segments() and self.status()["state"] == "yielded", f"session {session}")
+            wait_for(lambda: self.status()["state"] == "tracing", f"back after session {session}")
+        now_ns = time.time_ns()
+        output, errors = self.end(process)
+        self.check_profiler(output, 2)
+        self.assertEqual(errors.count("going back to CLOCK_REALTIME"), 2, errors)
+        self.assertNotIn("has set CUPTI's clock", errors)
+        self.assertNotIn("is off in this process", errors)
+        self.assertGreater(self.collectives_since(now_ns), 100)
+        self.assertLess(self.bad_times(), 50)  # one at the edge of a window
+
+    def test_left_alone_during_a_session(self):
+        """It comes between two windows: collscope sees its clock, and that the buffers are its own."""
+        process = self.beside("200:1200", steps=1400, COLLSCOPE_PERIOD_MS="1000", COLLSCOPE_WINDOW_MS="20", COLLSCOPE_STEP_BACK_S="60")
+        output, errors = self.end(process)
+        self.check_profiler(output, 1)
+        self.assertIn("has taken over CUPTI's buffers", errors)
+        self.assertNotIn("CLOCK_REALTIME", errors)
+
+    def test_cupti_does_not_tell(self):
+        """Only the records show it."""
+        process = self.beside("200:500", steps=3000, CS_FAKE_CUPTI_CLOCK_HIDDEN="1")
+        wait_for(lambda: self.segments() and "has set CUPTI's clock" in (self.status()["reason"] or ""), "strange times are seen")
+        wait_for(lambda: self.status()["state"] == "tracing", "back")
+        now_ns = time.time_ns()
+        output, errors = self.end(process)
+        self.check_profiler(output, 1)
+        self.assertEqual(errors.count("has set CUPTI's clock"), 1, errors)
+        self.assertGreater(self.collectives_since(now_ns), 100)
+
+    def test_cannot_be_set_back(self):
+        """It goes on trying, at longer and longer intervals."""
+        _, errors = self.end(self.beside("200:400", steps=3000, CS_FAKE_CUPTI_CLOCK_STUCK="1"))
+        self.assertRegex(errors, "(?s)which cannot be set back; looking again in 2 s.*which cannot be set back; looking again in 5 s")
+        self.assertNotIn("is off in this process", errors)
+
+    def test_no_times_afterwards(self):
+        """As CUPTI 13.0 is said to do: not for good, either."""
+        _, errors = self.end(self.beside("200:400", steps=2400, CS_FAKE_CUPTI_ZERO_FROM="6000"))
+        self.assertIn("records have no times (CUPTI 13.1 mends that); looking again", errors)
+        self.assertNotIn("is off in this process", errors)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -515,6 +515,45 @@ hijack_completed(CUcontext of, uint32_t id, uint8_t *buffer, size_t size, size_t
 	hijacked++;
 }
 
+static uint64_t
+early(void)
+{
+	return now_ns() / 2;
+}
+
+static void
+trace_one_launch(void)
+{
+	CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+	launch();
+	CUDA(cuStreamSynchronize(stream));
+	CUPTI(cuptiActivityFlushAll(0));
+	CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+}
+
+static void
+a_clock_stays_for_everybody(void)
+{
+	uint64_t time_ns, before_ns;
+
+	cuda_open();
+	CUPTI(cuptiActivityRegisterCallbacks(requested, completed));
+	before_ns = now_ns();
+	trace_one_launch();
+	CHILD_CHECK(kernel_count == 1 && kernels[0].start >= before_ns && kernels[0].end <= now_ns());
+	CUPTI(cuptiActivityRegisterTimestampCallback(early));
+	CHILD_CHECK(cuptiActivityRegisterTimestampCallback(NULL) == CUPTI_ERROR_INVALID_PARAMETER);
+	CUPTI(cuptiGetTimestamp(&time_ns));
+	CHILD_CHECK(time_ns >= before_ns / 2 && time_ns <= early());
+	before_ns = early() - 1000000000;
+	trace_one_launch();
+	CHILD_CHECK(kernel_count == 2 && kernels[1].start >= before_ns && kernels[1].end <= early());
+	CHILD_CHECK(kernels[1].end - kernels[1].start == kernels[0].end - kernels[0].start);
+	CUPTI(cuptiActivityRegisterTimestampCallback(now_ns));
+	trace_one_launch();
+	CHILD_CHECK(kernel_count == 3 && kernels[2].start > kernels[0].end && kernels[2].end <= now_ns());
+}
+
 static void
 second_register_takes_the_buffers(void)
 {
@@ -730,6 +769,7 @@ GOOD(second_subscriber_is_refused)
 GOOD(finalize_after_tracing_kills_the_next_replay)
 GOOD(finalize_after_callbacks_is_harmless)
 GOOD(second_register_takes_the_buffers)
+GOOD(a_clock_stays_for_everybody)
 GOOD(tracing_takes_device_memory)
 GOOD(nth_call_fails)
 GOOD(dropped_records_are_counted)
@@ -768,6 +808,7 @@ main(void)
 		cmocka_unit_test(test_finalize_after_tracing_kills_the_next_replay),
 		cmocka_unit_test(test_finalize_after_callbacks_is_harmless),
 		cmocka_unit_test(test_second_register_takes_the_buffers),
+		cmocka_unit_test(test_a_clock_stays_for_everybody),
 		cmocka_unit_test(test_tracing_takes_device_memory),
 		cmocka_unit_test(test_nth_call_fails),
 		cmocka_unit_test(test_dropped_records_are_counted),

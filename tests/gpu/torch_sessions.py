@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch.profiler beside collscope: waits until collscope has given up CUPTI's subscription (or, not injected, not at all), records ten
-sessions, then goes on until collscope samples again. Prints one JSON object: GPU events per session, and how many deep windows
-collscope wrote after the last session.
+sessions, then goes on until collscope has sampled a good deal again. Prints one JSON object: GPU events per session, and what
+collscope has seen after the last session: deep windows, kernels, records without valid times, its state and reason.
 
     torch_sessions.py [COLLSCOPE_COMMAND]
 """
@@ -64,8 +64,18 @@ for _ in range(10):
     work(0.3)
 result["gpu_events"] = sessions
 if command:
-    seen = status()["windows"]["deep"]
-    after = wait_for(lambda p: p["windows"]["deep"] > seen + 1 and p["state"] != "yielded", 90)
-    result["state_after"] = after["state"]
-    result["deep_windows_after"] = after["windows"]["deep"] - seen
+    def bad_times(state):
+        return state["records_lost"].get("bad_timestamp", 0)
+
+    # More kernels than it takes to find that their times are bad, and to go dormant for that.
+    before = status()
+    after = wait_for(lambda p: p["state"] == "dormant" or (p["windows"]["deep"] > before["windows"]["deep"] + 1 and
+                                                           p["kernels_seen"] > before["kernels_seen"] + 3000 and
+                                                           p["state"] not in ("yielded", "dormant")), 90)
+    work(3)
+    after = status()
+    result.update(state_after=after["state"], reason_after=after["reason"],
+                  deep_windows_after=after["windows"]["deep"] - before["windows"]["deep"],
+                  kernels_after=after["kernels_seen"] - before["kernels_seen"],
+                  bad_times_after=bad_times(after) - bad_times(before))
 print(json.dumps(result))

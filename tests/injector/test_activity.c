@@ -280,6 +280,7 @@ test_bad_times(void **state)
 	assert_int_equal(records[1].value, 7);
 	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 7);
 	assert_int_equal(activity.bad_total, 7);
+	assert_int_equal(activity.strange_total, 2);
 	assert_int_equal(activity.kernels_total, 7);
 	assert_int_equal(activity.timed_total, 8);
 }

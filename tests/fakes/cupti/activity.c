@@ -179,14 +179,6 @@ cuptiActivityEnableLaunchAttributes(uint8_t on)
 	return CUPTI_SUCCESS;
 }
 
-CUptiResult
-cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc function)
-{
-	(void)function;
-	FAKE_CUPTI_ENTER();
-	return CUPTI_SUCCESS;
-}
-
 void
 fake_set_traced(void)
 {
@@ -228,6 +220,7 @@ cuptiFinalize(void)
 	for (kind = 0; kind < CUPTI_ACTIVITY_KIND_COUNT; kind++)
 		atomic_store(&kinds[kind], 0);
 	fake_buffers_reset();
+	fake_clock_reset();
 	atomic_store(&ever_enabled, false);
 	if (atomic_load(&traced))
 		atomic_store(&finalized_after_tracing, true);

@@ -105,6 +105,15 @@ void fake_records_queued(const struct cs_fake_call *call, const struct cs_fake_e
 	const struct cs_fake_stream *stream, const struct cs_fake_operation *operations, size_t count);
 void fake_records_api(const struct cs_fake_call *call);
 
+/* -- clock.c: which clock the times are of
+ * ------------------------------------------------------------------- */
+
+/* The client's, or CLOCK_REALTIME. */
+uint64_t fake_clock_now(void);
+/* What is to be added to a time of CLOCK_REALTIME to get one of that clock, modulo 2^64. */
+uint64_t fake_clock_offset(void);
+void fake_clock_reset(void);
+
 /* -- buffers.c: activity buffers and their delivery
  * ------------------------------------------------------------ */
 

@@ -305,6 +305,12 @@ fake_record_finish(struct fake_record *record, bool complete)
 		start_ns = fake_driver()->gpu_time(record->device, start_ns);
 		end_ns = fake_driver()->gpu_time(record->device, end_ns);
 	}
+	if (start_ns != 0 || end_ns != 0) {
+		uint64_t offset = fake_clock_offset();
+
+		start_ns += offset;
+		end_ns += offset;
+	}
 	switch (memory->any.kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
 		memory->kernel.start = start_ns;

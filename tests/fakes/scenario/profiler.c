@@ -2,7 +2,8 @@
 /*
  * A profiler inside the program, as torch.profiler is: it takes over the process-wide buffer callbacks,
  * enables its kinds, and at its end flushes by force and disables them, whoever else wanted them. What comes
- * back in a buffer that it never gave away it leaves alone, as kineto does.
+ * back in a buffer that it never gave away it leaves alone, as kineto does. With a clock of its own it
+ * registers that at every start and leaves it there, as kineto does, too.
  */
 #include "scenario.h"
 
@@ -10,9 +11,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define BUFFER_BYTES (1U << 20)
 #define BUFFERS_MAX  4096U
+/* No run of a scenario lasts that long. */
+#define RUN_NS 3600000000000U
 
 static struct {
 	__typeof__(&cuptiSubscribe) subscribe;
@@ -21,12 +25,14 @@ static struct {
 	__typeof__(&cuptiActivityDisable) disable;
 	__typeof__(&cuptiActivityFlushAll) flush;
 	__typeof__(&cuptiActivityGetNextRecord) next_record;
+	__typeof__(&cuptiActivityRegisterTimestampCallback) register_clock;
 } cupti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *given[BUFFERS_MAX];
 static size_t given_count;
 static uint64_t kernels;
-static uint64_t foreign_buffers;
+static uint64_t strange_times;
+static bool with_clock;
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
@@ -58,6 +64,23 @@ requested(uint8_t **buffer, size_t *size, size_t *records)
 	*records = 0;
 }
 
+/* Ticks since some time long past, as those of a processor. */
+static uint64_t
+ticks(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec + 10 * RUN_NS;
+}
+
+/* 0: none was taken, at the edge of a session. */
+static bool
+is_strange(uint64_t start)
+{
+	return with_clock && start != 0 && start + RUN_NS - ticks() > 2 * RUN_NS;
+}
+
 static bool
 take_back(const uint8_t *buffer)
 {
@@ -71,7 +94,6 @@ take_back(const uint8_t *buffer)
 			own = true;
 		}
 	}
-	foreign_buffers += !own;
 	pthread_mutex_unlock(&lock);
 	return own;
 }
@@ -86,8 +108,12 @@ completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size, size
 	(void)size;
 	if (!take_back(buffer))
 		return;
-	while (cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS)
-		kernels += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	while (cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+		if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+			continue;
+		kernels++;
+		strange_times += is_strange(((const CUpti_ActivityKernel9 *)(const void *)record)->start);
+	}
 	free(buffer);
 }
 
@@ -109,6 +135,7 @@ scenario_profiler_open(void *library)
 	find(library, "cuptiActivityDisable", &cupti.disable);
 	find(library, "cuptiActivityFlushAll", &cupti.flush);
 	find(library, "cuptiActivityGetNextRecord", &cupti.next_record);
+	find(library, "cuptiActivityRegisterTimestampCallback", &cupti.register_clock);
 }
 
 bool
@@ -120,23 +147,26 @@ scenario_profiler_subscribe(void)
 }
 
 void
-scenario_profiler_start(void)
+scenario_profiler_start(bool own_clock)
 {
 	size_t i;
 
+	with_clock = own_clock;
+	if (own_clock)
+		cupti.register_clock(ticks);
 	cupti.register_callbacks(requested, completed);
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		cupti.enable(kinds[i]);
 }
 
 uint64_t
-scenario_profiler_stop(uint64_t *buffers_of_others)
+scenario_profiler_stop(uint64_t *times_of_others)
 {
 	size_t i;
 
 	cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		cupti.disable(kinds[i]);
-	*buffers_of_others = foreign_buffers;
+	*times_of_others = strange_times;
 	return kernels;
 }

@@ -16,6 +16,7 @@
  *     --subscribe        holds a CUPTI subscription (of --load) before cuInit: another tool in the process
  *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps; may be
  * given several times
+ *     --ticks            that profiler has a clock of its own
  *     --init-only        ends after cuInit: a process that never makes a context
  *     --fork             forks a child, which exits with 3, when the graphs are captured, and another at the
  * end
@@ -50,6 +51,7 @@ static struct {
 	bool barrier;
 	bool leave;
 	bool subscribe;
+	bool ticks;
 	bool init_only;
 	bool fork;
 	struct {
@@ -113,6 +115,7 @@ parse_options(int argc, char **argv)
 		{"barrier", no_argument, NULL, 'b'},
 		{"leave", no_argument, NULL, 'l'},
 		{"subscribe", no_argument, NULL, 'u'},
+		{"ticks", no_argument, NULL, 'k'},
 		{"init-only", no_argument, NULL, 'i'},
 		{"fork", no_argument, NULL, 'f'},
 		{NULL, 0, NULL, 0},
@@ -144,6 +147,8 @@ parse_options(int argc, char **argv)
 			options.leave = true;
 		else if (option == 'u')
 			options.subscribe = true;
+		else if (option == 'k')
+			options.ticks = true;
 		else if (option == 'i')
 			options.init_only = true;
 		else if (option == 'f')
@@ -184,11 +189,11 @@ profile(uint64_t step)
 
 	for (unsigned int i = 0; i < options.profile_count; i++) {
 		if (step == options.profiles[i].from)
-			scenario_profiler_start();
+			scenario_profiler_start(options.ticks);
 		if (step != options.profiles[i].to)
 			continue;
 		kernels = scenario_profiler_stop(&others);
-		printf("profiler: %" PRIu64 " kernels\n", kernels);
+		printf("profiler: %" PRIu64 " kernels, %" PRIu64 " of another clock\n", kernels, others);
 	}
 }
 

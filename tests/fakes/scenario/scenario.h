@@ -342,8 +342,9 @@ const char *scenario_nccl_plugin(void); /* "v5", "none": what was found */
 
 void scenario_profiler_open(void *library); /* libcupti */
 bool scenario_profiler_subscribe(void);
-void scenario_profiler_start(void);
-/* Kernels that it recorded; and how many buffers that it never gave away came back to it. */
-uint64_t scenario_profiler_stop(uint64_t *buffers_of_others);
+/* own_clock: it registers a timestamp callback, which stays when it stops. */
+void scenario_profiler_start(bool own_clock);
+/* Kernels that it recorded in all; and how many of them had times of another clock than its own. */
+uint64_t scenario_profiler_stop(uint64_t *times_of_others);
 
 #endif
