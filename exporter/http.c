@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_PER_ADDRESS  2U
-#define CONNECTIONS_MAX      256U
-#define IDLE_TIMEOUT_S       60U
-#define COMPRESS_BYTES_LEAST 1024U /* below, the header costs more than compression saves */
+#define THREADS_PER_ADDRESS 2U
+#define CONNECTIONS_MAX     256U
+#define IDLE_TIMEOUT_S      15U
+/* So that no client can take all. A node has one Prometheus or two, each with one connection. */
+#define CONNECTIONS_PER_CLIENT_MAX 64U
+#define COMPRESS_BYTES_LEAST       1024U /* below, the header costs more than compression saves */
 
 struct cs_http {
 	struct cs_http_options options;
@@ -312,6 +314,7 @@ cs_http_start(const struct cs_http_options *options, struct cs_ingest *ingest, s
 				NULL, NULL, handle, made, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
 				MHD_OPTION_LISTEN_SOCKET, listeners[i].fd, MHD_OPTION_THREAD_POOL_SIZE,
 				THREADS_PER_ADDRESS, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+				MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_CLIENT_MAX,
 				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
 
 		if (!daemon) {

@@ -6,6 +6,7 @@
 #include "cupti_api.h"
 
 #include "activity_layout.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -227,6 +228,7 @@ check(struct cs_cupti_api *api, char *complaint, size_t complaint_bytes)
 int
 cs_cupti_api_load(const char *configured, struct cs_cupti_api *api, char *complaint, size_t complaint_bytes)
 {
+	const char *why = NULL;
 	int driver_version = 0;
 	int result;
 
@@ -236,10 +238,10 @@ cs_cupti_api_load(const char *configured, struct cs_cupti_api *api, char *compla
 		return result;
 	api->driver_get_version(&driver_version);
 	if (configured[0]) {
-		api->handle = dlopen(configured, RTLD_NOW | RTLD_LOCAL);
+		api->handle = cs_library_open(configured, RTLD_NOW | RTLD_LOCAL, &why);
 		if (!api->handle) {
-			snprintf(complaint, complaint_bytes, "COLLSCOPE_CUPTI_PATH cannot be loaded: %s",
-				dlerror());
+			snprintf(
+				complaint, complaint_bytes, "COLLSCOPE_CUPTI_PATH cannot be loaded: %s", why);
 			return -ENOENT;
 		}
 		return check(api, complaint, complaint_bytes);

@@ -158,6 +158,7 @@ cs_instance_start(void)
 	cs_settings_load(&instance->settings, environ, NULL, NULL);
 	if (instance->settings.mode == CS_MODE_OFF)
 		goto out;
+	cs_log_be_guest();
 	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
 	cs_settings_load(&instance->settings, environ, complain, NULL);
 	cs_identity_keep_environment(environ);

@@ -9,11 +9,18 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Longest formatted message. Escaping makes at most six bytes of one (\u00XX). */
@@ -292,6 +299,62 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 	}
 }
 
+/* -- writing as a guest ---------------------------------------------------------------------------------- */
+
+static bool guest;
+static bool stderr_known;
+static dev_t stderr_device;
+static ino_t stderr_inode;
+
+void
+cs_log_be_guest(void)
+{
+	struct stat status;
+
+	guest = true;
+	stderr_known = fstat(STDERR_FILENO, &status) == 0;
+	if (stderr_known) {
+		stderr_device = status.st_dev;
+		stderr_inode = status.st_ino;
+	}
+}
+
+/* Is descriptor 2 still what it was, or at least no file of the host's own? */
+static bool
+is_stderr(void)
+{
+	struct stat status;
+
+	if (fstat(STDERR_FILENO, &status) < 0)
+		return false;
+	if (stderr_known && status.st_dev == stderr_device && status.st_ino == stderr_inode)
+		return true;
+	return !S_ISREG(status.st_mode) || (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
+}
+
+/* SIGPIPE is held back, and taken away again if this write made it. poll: a pipe that can be written to has
+ * room for a line, unless others write to it in this very moment. */
+static void
+write_as_guest(const char *bytes, size_t count)
+{
+	static const struct timespec now = {0, 0};
+	struct pollfd poll_stderr = {.fd = STDERR_FILENO, .events = POLLOUT};
+	sigset_t pipe_signal, before, pending;
+
+	if (!is_stderr() || poll(&poll_stderr, 1, 0) != 1 || !(poll_stderr.revents & POLLOUT))
+		return;
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	if (pthread_sigmask(SIG_BLOCK, &pipe_signal, &before))
+		return;
+	sigpending(&pending);
+	if (write(STDERR_FILENO, bytes, count < PIPE_BUF ? count : PIPE_BUF) < 0 && errno == EPIPE &&
+		!sigismember(&pending, SIGPIPE))
+		while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void
 cs_log(enum cs_log_level level, const char *format, ...)
 {
@@ -315,8 +378,11 @@ cs_log(enum cs_log_level level, const char *format, ...)
 	line.used = 0;
 	compose(&line, level, message, (size_t)length);
 	line.bytes[line.used++] = '\n';
-	/* A full or closed stderr loses the line: there is nobody left to tell. */
-	(void)!write(STDERR_FILENO, line.bytes, line.used);
+	/* A closed stderr loses the line: there is nobody left to tell. */
+	if (guest)
+		write_as_guest(line.bytes, line.used);
+	else
+		(void)!write(STDERR_FILENO, line.bytes, line.used);
 out:
 	errno = saved_errno;
 }

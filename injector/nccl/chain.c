@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chain.h"
 
+#include "library.h"
 #include "log.h"
 #include "translate.h"
 
@@ -32,20 +33,20 @@ static atomic_bool complained;
  * ------------------------------------------------------------------------------------------------------ */
 
 static void *
-open_plugin(const char *plugin)
+open_plugin(const char *plugin, const char **why)
 {
 	char name[300];
 	void *library;
 
 	if (plugin[0] == '\0')
-		return dlopen("libnccl-profiler.so", RTLD_NOW | RTLD_LOCAL);
+		return cs_library_open("libnccl-profiler.so", RTLD_NOW | RTLD_LOCAL, why);
 	if (strncasecmp(plugin, CS_NCCL_STATIC_PLUGIN, strlen(plugin)) == 0)
 		return dlopen(NULL, RTLD_NOW | RTLD_LOCAL);
-	library = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+	library = cs_library_open(plugin, RTLD_NOW | RTLD_LOCAL, why);
 	if (library != NULL || strchr(plugin, '/') != NULL)
 		return library;
 	snprintf(name, sizeof(name), "libnccl-profiler-%s.so", plugin);
-	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	return cs_library_open(name, RTLD_NOW | RTLD_LOCAL, why);
 }
 
 /* A second name of this library, or the program's global scope with this library in it. */
@@ -94,8 +95,8 @@ choose_targets(void *library)
 int
 cs_nccl_chain_load(const char *plugin)
 {
-	void *library = open_plugin(plugin);
-	const char *reason;
+	const char *reason = NULL;
+	void *library = open_plugin(plugin, &reason);
 
 	memset(targets, 0, sizeof(targets));
 	memset(their_masks, 0, sizeof(their_masks));
@@ -103,10 +104,8 @@ cs_nccl_chain_load(const char *plugin)
 	oldest_version = 0;
 	snprintf(plugin_name, sizeof(plugin_name), "%s", plugin[0] != '\0' ? plugin : "libnccl-profiler.so");
 	if (library == NULL && plugin[0] == '\0')
-		return -ENOENT;
-	if (library == NULL)
-		reason = dlerror();
-	else
+		return -ENOENT; /* NCCL looks for it by itself, and most have none */
+	if (library != NULL)
 		reason = choose_targets(library);
 	if (library != NULL && reason == NULL)
 		return 0;

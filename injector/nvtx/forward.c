@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forward.h"
 
+#include "library.h"
 #include "log.h"
 
 #include <dlfcn.h>
@@ -24,13 +25,11 @@ find_function(void *library, const char *name, void *function)
 int
 cs_nvtx_forward_load(const char *path)
 {
-	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	const char *why = NULL;
+	void *library = cs_library_open(path, RTLD_LAZY | RTLD_LOCAL, &why);
 
 	if (library == NULL) {
-		const char *reason = dlerror();
-
-		cs_log_warn("Cannot forward NVTX to %s: %s", path,
-			reason != NULL ? reason : "it cannot be loaded");
+		cs_log_warn("Cannot forward NVTX to %s: %s", path, why);
 		return -ENOENT;
 	}
 	find_function(library, "InitializeInjectionNvtx2", &tool_initialize);

@@ -23,6 +23,9 @@
 /* An offset without a sample for so long is forgotten; so is one that finds no partner. */
 #define LOCK_AGE_NS 120000000000ULL
 #define MISSES_MAX  32U
+/* Parts of a member that are looked at for one seed. Within the 200 us that clocks may be apart a GPU ends
+ * some tens of collectives; a segment with thousands is no GPU's, and must not hold up the others. */
+#define LOOKED_AT_MAX 1024U
 
 static int64_t
 magnitude(int64_t value)
@@ -85,9 +88,12 @@ cs_match_knows_clock(const struct cs_member *member, uint64_t now_ns)
 static bool
 is_crowded(const struct cs_part *part)
 {
+	uint32_t looked_at = 0;
+
 	if (part->crowded)
 		return true;
-	for (const struct cs_part *next = part->next; next; next = next->next) {
+	for (const struct cs_part *next = part->next; next && looked_at++ < LOOKED_AT_MAX;
+		next = next->next) {
 		if (next->signature == part->signature)
 			return next->crowded;
 	}
@@ -110,14 +116,17 @@ find_partner(const struct cs_part *seed, struct cs_member *member)
 	int64_t reach_ns = CS_CLOCK_FAR_NS;
 	int64_t best_ns = INT64_MAX;
 	struct cs_part *best = NULL;
+	uint32_t looked_at = 0;
 
 	if (locked)
 		reach_ns = NEAR_NS + 4 * (int64_t)(member->uncertainty_ns + seed->member->uncertainty_ns);
-	for (struct cs_part *part = member->first_part; part; part = part->next) {
+	for (struct cs_part *part = member->first_part; part && looked_at < LOOKED_AT_MAX;
+		part = part->next) {
 		int64_t distance_ns = magnitude(end_of(part) - end_of(seed));
 
 		if (part->first_start_ns > seed->last_end_ns + CS_CLOCK_FAR_NS)
 			break;
+		looked_at++;
 		if (part->sequence && seed->sequence && part->sequence != seed->sequence)
 			continue;
 		if (part->resolved || part->signature != seed->signature || part->count != seed->count)
@@ -264,7 +273,10 @@ note_miss(struct cs_group *group, struct cs_member *member)
 static bool
 dissolve_beside(const struct cs_part *seed, struct cs_member *member)
 {
-	for (struct cs_part *part = member->first_part; part; part = part->next) {
+	uint32_t looked_at = 0;
+
+	for (struct cs_part *part = member->first_part; part && looked_at++ < LOOKED_AT_MAX;
+		part = part->next) {
 		if (part->first_start_ns > seed->last_end_ns + CS_CLOCK_FAR_NS)
 			break;
 		if (!part->resolved && cs_part_is_stretch(part) &&

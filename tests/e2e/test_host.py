@@ -161,6 +161,39 @@ class Host(unittest.TestCase):
         self.assertGreater(state["kernels_seen"], 50_000)
         self.assertLess(state["kernels_seen"], 1500 * 480)
 
+    def test_fifo_for_a_library(self):
+        """Opening one waits for a writer for ever; it is no library."""
+        fifo = self.directory / "fifo"
+        os.mkfifo(fifo)
+        self.same_as_without(COLLSCOPE_CUPTI_PATH=str(fifo), lines=1, says="COLLSCOPE_CUPTI_PATH regular file")
+        self.same_as_without(COLLSCOPE_NCCL_PLUGIN=str(fifo), lines=1, says="plugin regular file")
+        self.same_as_without(COLLSCOPE_NVTX_TOOL=str(fifo), lines=1, says="NVTX regular file")
+
+    def test_nobody_reads_standard_error(self):
+        """A warning neither ends the host (SIGPIPE) nor holds it up (a full pipe)."""
+        for full in (False, True):
+            with self.subTest(full=full):
+                reading, writing = os.pipe()
+                os.set_blocking(writing, False)
+                while full:
+                    try:
+                        os.write(writing, bytes(4096))
+                    except BlockingIOError:
+                        break
+                os.set_blocking(writing, True)
+                if not full:
+                    os.close(reading)
+                env = clean_environment(LD_LIBRARY_PATH=f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}", COLLSCOPE_DIR=self.directory,
+                                        COLLSCOPE_MODE="bogus", COLLSCOPE_NCCL_PLUGIN="/none", COLLSCOPE_EXPORTER="off",
+                                        CUDA_INJECTION64_PATH=INJECTOR)
+                done = subprocess.run([str(FAKES / "scenario_rank"), "--rank", "0", "--load", "libcupti.so.13", "--steps", "20",
+                                       str(scenario_path("small"))], env=env, stdout=subprocess.DEVNULL, stderr=writing, check=False,
+                                      timeout=60)
+                os.close(writing)
+                if full:
+                    os.close(reading)
+                self.assertEqual(done.returncode, 0)
+
     def test_odd_values_in_the_environment(self):
         self.same_as_without(COLLSCOPE_RING_MIB="3", COLLSCOPE_NONSENSE="1", COLLSCOPE_FLUSH_MS="-1", lines=3,
                              says="COLLSCOPE_RING_MIB COLLSCOPE_NONSENSE COLLSCOPE_FLUSH_MS")

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,6 +192,85 @@ test_errno(void **state)
 	dup2(pipe_ends[1], STDERR_FILENO);
 }
 
+/* -- as a guest; the last tests, since there is no way back ------------------------------------------------
+ */
+
+/* SIGPIPE would end the program, and waiting for a reader that never comes would, too (by the alarm). */
+static void
+test_guest_with_nobody_reading(void **state)
+{
+	int blocking[2];
+	char byte;
+
+	(void)state;
+	cs_log_be_guest();
+	alarm(60);
+	assert_int_equal(pipe(blocking), 0);
+	dup2(blocking[1], STDERR_FILENO);
+	cs_log_info("There is room for this.");
+	assert_int_equal(read(blocking[0], &byte, 1), 1);
+	assert_int_equal(fcntl(blocking[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(blocking[1], text, 1024) > 0)
+		;
+	assert_int_equal(fcntl(blocking[1], F_SETFL, 0), 0);
+	cs_log_info("And none for this.");
+	close(blocking[0]);
+	cs_log_info("Nobody is there any more.");
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+	dup2(pipe_ends[1], STDERR_FILENO);
+	close(blocking[1]);
+	alarm(0);
+}
+
+/* A SIGPIPE that was pending before is the host's, and stays. */
+static void
+test_guest_keeps_pending_signal(void **state)
+{
+	sigset_t pipe_signal, before, pending;
+	int broken[2];
+
+	(void)state;
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &pipe_signal, &before), 0);
+	raise(SIGPIPE);
+	assert_int_equal(pipe(broken), 0);
+	close(broken[0]);
+	dup2(broken[1], STDERR_FILENO);
+	cs_log_info("Nobody reads this.");
+	dup2(pipe_ends[1], STDERR_FILENO);
+	close(broken[1]);
+	sigpending(&pending);
+	assert_int_equal(sigismember(&pending, SIGPIPE), 1);
+	signal(SIGPIPE, SIG_IGN); /* takes the pending one away */
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The host has closed its standard error, and the next file that it opened has that number. */
+static void
+test_guest_leaves_a_file_alone(void **state)
+{
+	char path[] = "/tmp/collscope-log-XXXXXX";
+	int file = mkstemp(path);
+	struct stat status;
+
+	(void)state;
+	assert_true(file >= 0);
+	dup2(file, STDERR_FILENO);
+	cs_log_info("Not into somebody's data.");
+	assert_int_equal(fstat(file, &status), 0);
+	assert_int_equal(status.st_size, 0);
+	/* A log that was opened anew. */
+	assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, O_APPEND), 0);
+	cs_log_info("Into a log.");
+	assert_int_equal(fstat(file, &status), 0);
+	assert_true(status.st_size > 0);
+	dup2(pipe_ends[1], STDERR_FILENO);
+	close(file);
+	unlink(path);
+}
+
 int
 main(void)
 {
@@ -200,6 +282,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errno, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_guest_with_nobody_reading, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_guest_keeps_pending_signal, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_guest_leaves_a_file_alone, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
