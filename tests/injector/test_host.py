@@ -3,6 +3,8 @@
 """The library in real processes on the fake driver: what it records equals the truth, and whatever goes wrong, the
 program's exit status and output are what they are without it."""
 import argparse
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -10,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 RUNNER = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "run_scenario"
@@ -18,6 +19,8 @@ OPTIONS = None
 
 
 class Host(unittest.TestCase):
+    numbers = itertools.count()
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="collscope-host-")
         self.root = pathlib.Path(self.folder.name)
@@ -28,15 +31,15 @@ class Host(unittest.TestCase):
 
     def play(self, *env, scenario="small", steps=60, linger=0.6, cupti="13", status=0, extra=()):
         """Plays a scenario with the library; returns (truth, what ranks wrote to standard error)."""
-        self.output = self.root / f"out-{time.monotonic_ns()}"
+        output = self.root / f"out-{next(self.numbers)}"
         command = [sys.executable, str(RUNNER), "--fakes", str(OPTIONS.fakes), "--injector", str(OPTIONS.injector),
-                   "--cupti", cupti, "--steps", str(steps), "--linger", str(linger), "--output", str(self.output), *extra]
+                   "--cupti", cupti, "--steps", str(steps), "--linger", str(linger), "--output", str(output), *extra]
         settings = {"COLLSCOPE_DIR": str(self.run_dir), "COLLSCOPE_EXPORTER": "off", "COLLSCOPE_MODE": "full"}
         settings.update(pair.split("=", 1) for pair in env)
         for name, value in settings.items():
             command += ["--env", f"{name}={value}"]
         done = subprocess.run(command + [scenario], capture_output=True, text=True, timeout=120, check=False)
-        errors = "".join(path.read_text() for path in sorted(self.output.glob("*.err")))
+        errors = "".join(path.read_text() for path in sorted(output.glob("*.err")))
         self.assertEqual(done.returncode, status, done.stderr + errors)
         self.assertNotIn("MISUSE", errors)
         return json.loads(done.stdout), errors
@@ -142,23 +145,29 @@ class Host(unittest.TestCase):
         truth, _ = self.play(extra=["--leave"])
         self.check_truth(truth, self.segments())
 
+    def play_all(self, plays):
+        """Several at once: they sleep most of the time."""
+        with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+            futures = {env: pool.submit(self.play, *env, **options) for env, options in plays.items()}
+            for env, future in futures.items():
+                with self.subTest(env):
+                    future.result()
+
     def test_every_failing_call(self):
         """CUPTI fails its Nth call, and from the Nth call on: the program ends as it does without us."""
-        for kind in ("CS_FAKE_CUPTI_FAIL", "CS_FAKE_CUPTI_FAIL_FROM"):
-            for number in list(range(1, 30)) + [40, 80, 150]:
-                with self.subTest(kind=kind, number=number):
-                    self.play(f"{kind}={number}", "COLLSCOPE_LOG=error", steps=4, linger=0.1)
+        self.play_all({(f"{kind}={number}", "COLLSCOPE_LOG=error"): {"steps": 4, "linger": 0.1}
+                       for kind in ("CS_FAKE_CUPTI_FAIL", "CS_FAKE_CUPTI_FAIL_FROM")
+                       for number in list(range(1, 30)) + [40, 80, 150]})
 
     def test_every_failing_function(self):
-        for name in ("cuptiGetVersion", "cuptiSubscribe", "cuptiEnableCallback", "cuptiActivityRegisterCallbacks",
-                     "cuptiActivityEnable", "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiGetDeviceId",
-                     "cuptiActivityGetNextRecord", "cuptiActivityGetNumDroppedRecords", "cuptiActivitySetAttribute",
-                     "cuptiGetGraphNodeId", "cuptiGetGraphId", "cuptiGetGraphExecId", "cuptiGetStreamIdEx", "cuptiGetContextId",
-                     "cuptiGetTimestamp", "cuptiActivityGetAttribute", "cuptiActivityEnableAndDump", "cuptiGetResultString",
-                     "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize"):
-            for mode in ("full", "demand"):
-                with self.subTest(name=name, mode=mode):
-                    self.play(f"CS_FAKE_CUPTI_FAIL_NAME={name}", f"COLLSCOPE_MODE={mode}", "CS_TEST_HASTE=1000", steps=20, linger=0.3)
+        names = ("cuptiGetVersion", "cuptiSubscribe", "cuptiEnableCallback", "cuptiActivityRegisterCallbacks",
+                 "cuptiActivityEnable", "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiGetDeviceId",
+                 "cuptiActivityGetNextRecord", "cuptiActivityGetNumDroppedRecords", "cuptiActivitySetAttribute",
+                 "cuptiGetGraphNodeId", "cuptiGetGraphId", "cuptiGetGraphExecId", "cuptiGetStreamIdEx", "cuptiGetContextId",
+                 "cuptiGetTimestamp", "cuptiActivityGetAttribute", "cuptiActivityEnableAndDump", "cuptiGetResultString",
+                 "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize")
+        self.play_all({(f"CS_FAKE_CUPTI_FAIL_NAME={name}", f"COLLSCOPE_MODE={mode}", "CS_TEST_HASTE=1000"):
+                       {"steps": 20, "linger": 0.3} for name in names for mode in ("full", "demand")})
 
     def test_failing_answer_to_who_is_there(self):
         """The subscription is taken, and the call that would tell by whom fails as well."""
