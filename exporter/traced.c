@@ -33,6 +33,9 @@ struct counter_place {
 static struct counter_place
 place_of(unsigned int index)
 {
+	static const uint8_t single[] = {
+		CS_FAMILY_WINDOWS_SKIPPED, CS_FAMILY_TRACING_RESTS, CS_FAMILY_INJECTOR_CPU};
+
 	if (index < CS_TRACED_DEPTHS)
 		return (struct counter_place){CS_FAMILY_TRACE_SECONDS, (uint8_t)index};
 	index -= CS_TRACED_DEPTHS;
@@ -45,7 +48,7 @@ place_of(unsigned int index)
 	if (index < CS_TRACED_REASONS)
 		return (struct counter_place){CS_FAMILY_LABEL_FAILURES, (uint8_t)index};
 	index -= CS_TRACED_REASONS;
-	return (struct counter_place){index == 0 ? CS_FAMILY_WINDOWS_SKIPPED : CS_FAMILY_INJECTOR_CPU, 0};
+	return (struct counter_place){single[index], 0};
 }
 
 static struct cs_series *
@@ -133,6 +136,7 @@ bring_all_forward(struct cs_traced *traced, uint64_t now_ns)
 	for (unsigned int reason = 0; reason < CS_TRACED_REASONS; reason++)
 		bring_forward(traced, at++, load(&status->unlabelled[reason]));
 	bring_forward(traced, at++, load(&status->windows_skipped));
+	bring_forward(traced, at++, load(&status->tracing_rests));
 	bring_forward(traced, at, load(&status->cpu_ns));
 }
 

@@ -22,7 +22,8 @@
  * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that
  * follows is that it is looked at again a step-back later.
  *
- * Pure; one thread. The times that a test cannot wait for can be divided: cs_coexist_hurry.
+ * Pure; one thread. All of these times but CS_COEXIST_RETURN_NS can be divided, as a test cannot wait for
+ * them: cs_coexist_hurry.
  */
 #ifndef CS_COEXIST_H
 #define CS_COEXIST_H
@@ -40,7 +41,8 @@
 #define CS_COEXIST_RETURN_NS      500000000ULL
 #define CS_COEXIST_PROBES_IN_VAIN 3U
 
-/* Divides the quiet, no-graph and step-back times; 1 at first. Start-up, before there is a worker. */
+/* Divides CS_COEXIST_QUIET_NS, _NO_GRAPH_NS, _FORGIVE_NS, _HOLD_NS, _HOLD_IDLE_NS and _JUDGE_NS, and the
+ * times of stepping back; 1 at first. Start-up, before there is a worker. */
 #define CS_COEXIST_HASTE_MAX 1000U
 void cs_coexist_hurry(unsigned int divisor);
 /* How often the worker looks at what takes long: a second, when hurried less, at least 20 ms. */

@@ -17,23 +17,28 @@ cs_schedule_init(struct cs_schedule *schedule, const struct cs_settings *setting
 	schedule->perturbation = 1;
 }
 
+static uint32_t
+ordinal_of(uint64_t begin_ns)
+{
+	return (uint32_t)(begin_ns / CS_SCHEDULE_ORDINAL_NS);
+}
+
 static void
 slice(uint64_t now_ns, enum cs_depth depth, struct cs_schedule_plan *plan)
 {
-	uint64_t ordinal = now_ns / CS_SCHEDULE_SLICE_NS;
+	uint64_t begin_ns = now_ns - now_ns % CS_SCHEDULE_SLICE_NS;
 
 	plan->depth = depth;
 	plan->sampled = false;
-	plan->ordinal = (uint32_t)ordinal;
-	plan->until_ns = (ordinal + 1) * CS_SCHEDULE_SLICE_NS;
+	plan->ordinal = ordinal_of(begin_ns);
+	plan->until_ns = begin_ns + CS_SCHEDULE_SLICE_NS;
 }
 
 static void
 sample(const struct cs_schedule *schedule, uint64_t now_ns, struct cs_schedule_plan *plan)
 {
 	uint64_t grid_ns = schedule->quick_ns != 0 ? schedule->quick_ns : schedule->period_ns;
-	uint64_t ordinal = now_ns / grid_ns;
-	uint64_t begin_ns = ordinal * grid_ns;
+	uint64_t begin_ns = now_ns - now_ns % grid_ns;
 	bool deep = now_ns - begin_ns < schedule->window_ns;
 
 	if (schedule->window_ns >= grid_ns) {
@@ -43,7 +48,7 @@ sample(const struct cs_schedule *schedule, uint64_t now_ns, struct cs_schedule_p
 	}
 	plan->depth = deep ? CS_DEPTH_DEEP : CS_DEPTH_OFF;
 	plan->sampled = true;
-	plan->ordinal = (uint32_t)ordinal;
+	plan->ordinal = ordinal_of(begin_ns);
 	plan->until_ns = begin_ns + (deep ? schedule->window_ns : grid_ns);
 }
 

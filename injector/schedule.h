@@ -31,6 +31,9 @@
 #include <stdbool.h>
 
 #define CS_SCHEDULE_SLICE_NS 1000000000ULL
+/* Finer than any grid: the least period is 100 ms, and the governor's grids are twice a window of at least
+ * 1 ms. */
+#define CS_SCHEDULE_ORDINAL_NS 1000000ULL
 /* What may be asked for begins at most so far ahead; how long it may be is COLLSCOPE_TRACE_MAX_S. */
 #define CS_REQUEST_AHEAD_MAX_NS 3600000000000ULL
 
@@ -52,8 +55,11 @@ struct cs_schedule {
 
 struct cs_schedule_plan {
 	enum cs_depth depth;
-	bool sampled;      /* by the sampling plan, whose windows the budget pays; not asked for */
-	uint32_t ordinal;  /* of the period or slice since 1970, cut to 32 bits: the same in all processes */
+	bool sampled; /* by the sampling plan, whose windows the budget pays; not asked for */
+	/* When the window or slice was due to begin: units of CS_SCHEDULE_ORDINAL_NS since 1970, cut to 32
+	 * bits. So the windows that several processes open at one moment have one ordinal, whatever their
+	 * grids. A window of the plan and a slice of a request may share it. */
+	uint32_t ordinal;
 	uint64_t until_ns; /* CLOCK_REALTIME: when to look again; > now */
 };
 

@@ -36,7 +36,8 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 	if (cs_worker_sheds(w))
 		plan->depth = CS_DEPTH_OFF;
 	if (plan->depth != w->windows.open.depth ||
-		(plan->depth != CS_DEPTH_OFF && plan->ordinal != w->windows.open.ordinal))
+		(plan->depth != CS_DEPTH_OFF &&
+			(plan->ordinal != w->windows.open.ordinal || plan->sampled == w->asked)))
 		if (!w->lingering || plan->depth == CS_DEPTH_DEEP)
 			cs_worker_turn_window(w, plan);
 	if (w->unsettled && w->monotonic_ns >= w->settle_ns)

@@ -345,6 +345,8 @@ cs_worker_unsubscribe_when_quiet(struct cs_worker *w)
 		w->holding_ns = 0;
 		return;
 	}
+	if (w->holding_ns == 0)
+		w->holding_ns = w->monotonic_ns;
 	if (!cs_worker_hold_for_measuring(w))
 		cs_worker_give_up_subscription(w);
 }

@@ -86,8 +86,8 @@ struct cs_worker {
 	uint64_t prolonged_ns; /* monotonic: it goes on until then, 0: it goes by the plan */
 	bool skipping;         /* the window `skipped_ordinal` is not opened, or was cut short */
 	uint32_t skipped_ordinal;
-	/* Since when the subscription is held for measuring alone, 0 not; the last launch that was seen, and
-	 * how many then. */
+	/* Since when nothing but measuring speaks for the subscription, 0: something else does; the last
+	 * launch that was seen, and how many then. */
 	uint64_t holding_ns, launched_ns; /* monotonic */
 	uint64_t launches;
 
@@ -130,7 +130,7 @@ void cs_worker_end_sampling(struct cs_worker *w);
 bool cs_worker_prolong_sampling(struct cs_worker *w);
 void cs_worker_shed_sampling(struct cs_worker *w);
 void cs_worker_govern(struct cs_worker *w);
-bool cs_worker_hold_for_measuring(struct cs_worker *w);
+bool cs_worker_hold_for_measuring(const struct cs_worker *w);
 void cs_worker_note_launches(struct cs_worker *w);
 
 /* worker_delivery.c. settle_when_sure: after a flush that began after the windows were closed; and not before

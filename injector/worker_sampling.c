@@ -88,7 +88,8 @@ cs_worker_plan_sampling(struct cs_worker *w, struct cs_schedule_plan *plan)
 		plan->depth = CS_DEPTH_OFF;
 		return;
 	}
-	open = w->windows.open.depth == CS_DEPTH_DEEP && w->windows.open.ordinal == plan->ordinal;
+	open = w->windows.open.depth == CS_DEPTH_DEEP && w->windows.open.ordinal == plan->ordinal &&
+	       !w->asked;
 	if (!open)
 		cs_worker_end_sampling(w); /* one that waited for work until now */
 	if (w->unsettled) {
@@ -266,12 +267,10 @@ cs_worker_govern(struct cs_worker *w)
  * is kept, but not for long: torch.profiler sees no GPU as long as we hold it.
  */
 bool
-cs_worker_hold_for_measuring(struct cs_worker *w)
+cs_worker_hold_for_measuring(const struct cs_worker *w)
 {
 	if (w->schedule.mode != CS_MODE_SAMPLE || w->schedule.paused || w->governor.perturbation >= 0)
 		return false;
-	if (w->holding_ns == 0)
-		w->holding_ns = w->monotonic_ns;
 	return cs_coexist_should_hold(w->monotonic_ns, w->holding_ns, w->launched_ns);
 }
 

@@ -91,7 +91,7 @@ begin_shedding(struct cs_worker *w)
 	cs_worker_close_window(w, w->windows.open.ordinal);
 	/* They do come back, only later. */
 	w->awaiting = false;
-	atomic_fetch_add_explicit(&w->status->windows_skipped, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->status->tracing_rests, 1, memory_order_relaxed);
 	cs_log_debug("Buffers run short, tracing rests until CUPTI has handed them over");
 }
 

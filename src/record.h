@@ -25,7 +25,8 @@ enum cs_record_type {
 	/* One whole graph launch (a light window). ref = 0. Readers know it; our own writer does not make it,
 	 * injector/steps.h says why. */
 	CS_RECORD_GRAPH_LAUNCH = 3,
-	/* A stretch of tracing at one depth that has ended. ref = window ordinal, flags = enum cs_depth. */
+	/* A stretch of tracing at one depth that has ended. ref = when it was due to begin, ms since 1970
+	 * (lower 32 bits), flags = enum cs_depth. */
 	CS_RECORD_WINDOW = 4,
 	/* An NVTX range of a host thread, or an instant (end_ns == start_ns). ref = name id. */
 	CS_RECORD_MARK = 5,

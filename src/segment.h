@@ -200,7 +200,8 @@ struct cs_status {
 	_Atomic uint64_t windows[4]; /* by enum cs_depth */
 	_Atomic uint64_t foreign_windows;
 	_Atomic uint64_t windows_skipped; /* since 1.2: of the sampling plan, or cut short, for their cost */
-	_Atomic uint64_t reserved_counters[407];
+	_Atomic uint64_t tracing_rests;   /* since 1.2: how often tracing rested as buffers ran short */
+	_Atomic uint64_t reserved_counters[406];
 	/* Since 1.2, gauges: step_ratio_ppm by graph. Graph id of CUPTI in the upper half (0: eager work),
 	 * then 16 bits each of how many steps were timed under tracing and of the ratio in tenths of a
 	 * thousandth; 0: none. */

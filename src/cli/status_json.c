@@ -127,6 +127,7 @@ add_status(json_t *object, const struct cs_target *target)
 	json_object_set_new(object, "nodes_labelled", number(status->nodes_labelled));
 	json_object_set_new(object, "foreign_windows", number(status->foreign_windows));
 	json_object_set_new(object, "windows_skipped", number(status->windows_skipped));
+	json_object_set_new(object, "tracing_rests", number(status->tracing_rests));
 	json_object_set_new(
 		object, "records", counts(status->records, 1, CS_RECORD_TYPE_COUNT, cs_record_type_name));
 	json_object_set_new(

@@ -37,7 +37,7 @@ COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1
 MARK, MARKER, HOST_LAUNCH = 5, 7, 8
 STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED = 33, 70
-WINDOWS_SKIPPED, STEP_RATIOS = 88, 496
+WINDOWS_SKIPPED, TRACING_RESTS, STEP_RATIOS = 88, 89, 496
 COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5
 TRACING, SAMPLE = 2, 2
 US = 1000
@@ -570,6 +570,7 @@ class Processes(Case):
         writer.say("status", TRACE + 2, 1_250_000_000)
         writer.say("status", UNLABELLED + 1, 7)
         writer.say("status", WINDOWS_SKIPPED, 4)
+        writer.say("status", TRACING_RESTS, 6)
         now = time.time_ns() - 10 * 10**9
         writer.collective(label, now, now + 50 * US, 2**64 - 1)
         server = self.exporter()
@@ -587,6 +588,7 @@ class Processes(Case):
         self.assertEqual(pick(samples, "trace_seconds_total", depth="deep", **mine), 1.25)
         self.assertEqual(pick(samples, "label_failures_total", reason="no_rule", **mine), 7)
         self.assertEqual(pick(samples, "windows_skipped_total", **mine), 4)
+        self.assertEqual(pick(samples, "tracing_rests_total", **mine), 6)
         self.assertEqual(pick(samples, "injector_state", collscope_injector_state="tracing", **mine), 1)
         self.assertEqual(pick(samples, "injector_state", **mine), 1)
         self.assertEqual(pick(samples, "process_info", command="python3", world="8", mode="sample", injector_version="9.8.7",

@@ -56,7 +56,7 @@ test_sample_windows(void **state)
 
 		assert_int_equal(plan.depth, rows[i].depth);
 		assert_int_equal(plan.until_ns, BASE + rows[i].until_ns);
-		assert_int_equal(plan.ordinal, BASE / (10000 * MS));
+		assert_int_equal(plan.ordinal, (uint32_t)(BASE / MS));
 	}
 }
 
@@ -98,6 +98,34 @@ test_longer_periods_meet(void **state)
 		met++;
 	}
 	assert_int_equal(met, 10 * 2);
+}
+
+/* Windows that begin at one moment have one ordinal in all processes, others another. */
+static void
+test_one_ordinal(void **state)
+{
+	struct cs_schedule base = make(CS_MODE_SAMPLE);
+	struct cs_schedule others[] = {base, base, base, make(CS_MODE_FULL)};
+	uint32_t last = 0;
+
+	(void)state;
+	others[0].period_ns *= 4;
+	others[1].window_ns *= 8;
+	others[2].quick_ns = 2500 * MS;
+	for (uint64_t since_ns = 0; since_ns < 400000 * MS; since_ns += 10000 * MS) {
+		uint32_t ordinal = look(&base, BASE + since_ns + 20 * MS).ordinal;
+
+		assert_int_not_equal(ordinal, last);
+		last = ordinal;
+		for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+			struct cs_schedule_plan plan = look(&others[i], BASE + since_ns + 20 * MS);
+
+			if (plan.depth == CS_DEPTH_DEEP)
+				assert_int_equal(plan.ordinal, ordinal);
+		}
+		assert_int_not_equal(look(&others[2], BASE + since_ns + 2500 * MS).ordinal, ordinal);
+		assert_int_not_equal(look(&others[3], BASE + since_ns + 1000 * MS).ordinal, ordinal);
+	}
 }
 
 /* On the finer grid too the regular windows are met: their starts are among its starts. */
@@ -339,6 +367,7 @@ main(void)
 		cmocka_unit_test(test_sample_windows),
 		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_longer_periods_meet),
+		cmocka_unit_test(test_one_ordinal),
 		cmocka_unit_test(test_quick_grid),
 		cmocka_unit_test(test_longer_windows_meet),
 		cmocka_unit_test(test_who_pays),

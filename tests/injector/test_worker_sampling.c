@@ -123,9 +123,12 @@ turn(uint64_t now_ns, uint64_t monotonic_ns)
 	cs_schedule_look(&w.schedule, now_ns, monotonic_ns, &plan);
 	cs_worker_plan_sampling(&w, &plan);
 	if (plan.depth != w.windows.open.depth ||
-		(plan.depth != CS_DEPTH_OFF && plan.ordinal != w.windows.open.ordinal))
-		if (!w.lingering || plan.depth == CS_DEPTH_DEEP)
+		(plan.depth != CS_DEPTH_OFF &&
+			(plan.ordinal != w.windows.open.ordinal || plan.sampled == w.asked)))
+		if (!w.lingering || plan.depth == CS_DEPTH_DEEP) {
+			w.asked = !plan.sampled;
 			turn_to(plan.depth, plan.ordinal);
+		}
 	if (w.unsettled && monotonic_ns >= w.settle_ns)
 		cs_worker_govern(&w);
 	return w.windows.open.depth == CS_DEPTH_DEEP;
@@ -247,6 +250,37 @@ test_idle(void **state)
 	assert_int_equal(w.governor.quick, CS_GOVERNOR_QUICK);
 }
 
+/* A request that begins or ends within a window of the plan takes it over, although both were due at the
+ * same moment: only the plan's part is in the account. */
+static void
+test_asked_within_a_window(void **state)
+{
+	struct cs_segment_request request = {
+		.command = CS_COMMAND_TRACE, .from_ns = BASE + 20 * MS, .until_ns = BASE + 10010 * MS};
+
+	(void)state;
+	w.schedule.trace_max_ns = HOUR;
+	assert_true(turn_at(0));
+	assert_int_equal(cs_schedule_request(&w.schedule, &request, BASE, BOOT), 0);
+	hand_over(BASE, BASE + 20 * MS, 10);
+	assert_true(turn_at(20 * MS));
+	assert_false(w.sampling);
+	for (uint64_t since_ns = 100 * MS; since_ns < 10000 * MS; since_ns += 100 * MS) {
+		hand_over(BASE + since_ns, BASE + since_ns + 1 * MS, 1000);
+		assert_true(turn_at(since_ns));
+	}
+	assert_int_equal(spent_ns(), 10 * CS_GOVERNOR_KERNEL_NS);
+	assert_true(turn_at(10000 * MS));
+	assert_false(w.sampling);
+	assert_true(turn_at(10010 * MS));
+	assert_true(w.sampling);
+	assert_int_equal(spent_ns(), 10 * CS_GOVERNOR_KERNEL_NS);
+	hand_over(BASE + 10010 * MS, BASE + 10100 * MS, 30);
+	assert_false(turn_at(10100 * MS));
+	turn_at(11100 * MS);
+	assert_int_equal(spent_ns(), 40 * CS_GOVERNOR_KERNEL_NS);
+}
+
 /* The subscription is given up with a ratio of 1 on its books: from then on kernels are taken to cost time.
  */
 static void
@@ -336,10 +370,9 @@ test_guard_and_set_clock(void **state)
 		hand_over(BASE, BASE + 100 * MS, 100);
 		w.governor.perturbation = 0.2;
 		assert_true(turn_at(100 * MS));
-		/* A whole period: the plan knows the window by another name then, which is not the matter
+		/* A whole period: the plan knows the window by another ordinal then, which is not the matter
 		 * here. */
-		w.windows.open.ordinal =
-			(uint32_t)(w.windows.open.ordinal + steps_ns[i] / (int64_t)(640 * S));
+		w.windows.open.ordinal = (uint32_t)(base_ns / CS_SCHEDULE_ORDINAL_NS);
 		assert_true(turn(base_ns + 2900 * MS, BOOT + 2900 * MS));
 		assert_false(turn(base_ns + 3001 * MS, BOOT + 3001 * MS));
 	}
@@ -354,6 +387,7 @@ main(void)
 		cmocka_unit_test_setup(test_cut_short, setup),
 		cmocka_unit_test_setup(test_early, setup),
 		cmocka_unit_test_setup(test_idle, setup),
+		cmocka_unit_test_setup(test_asked_within_a_window, setup),
 		cmocka_unit_test_setup(test_sight_is_lost, setup),
 		cmocka_unit_test_setup(test_prolonged, setup),
 		cmocka_unit_test_setup(test_prolonged_and_set_back, setup),

@@ -110,6 +110,7 @@ static const struct row cs_status_rows[] = {
 	F(windows),
 	F(foreign_windows),
 	F(windows_skipped),
+	F(tracing_rests),
 	F(reserved_counters),
 	F(step_ratios),
 #undef F
