@@ -174,12 +174,32 @@ set_injection(const char *library)
 	return 0;
 }
 
+static void
+await_exporter(const char *directory, pid_t exporter)
+{
+	char cause[512];
+	int result = cs_exporter_wait(directory, exporter);
+
+	if (result == -ETIMEDOUT)
+		cs_log_warn(
+			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
+			directory);
+	else if (result && cs_exporter_last_words(directory, cause, sizeof(cause)))
+		cs_log_warn("The exporter has ended without a word, so there will be no metrics");
+	else if (result)
+		cs_log_warn("The exporter has ended, so there will be no metrics: %s%s", cause,
+			strstr(cause, "cannot listen on ")
+				? ". Here that is --listen HOST:PORT, or COLLSCOPE_LISTEN"
+				: "");
+}
+
 /* Nothing here stops COMMAND: it runs without metrics rather than not at all. */
 static void
 start_exporter(const char *library)
 {
 	static struct cs_settings settings;
 	char directory[CS_PATH_BYTES];
+	pid_t exporter;
 	int result;
 
 	cs_settings_load(&settings, environ, NULL, NULL);
@@ -204,15 +224,13 @@ start_exporter(const char *library)
 		}
 		setenv("COLLSCOPE_EXPORTER_PATH", settings.exporter_path, 1);
 	}
-	result = cs_exporter_start(settings.exporter_path, directory);
+	result = cs_exporter_start(settings.exporter_path, directory, &exporter);
 	if (result)
 		cs_log_warn(
 			"Cannot start the exporter, so there will be no metrics: path=\"%s\" error=\"%s\"",
 			settings.exporter_path, strerror(-result));
-	else if (!cs_exporter_wait(directory))
-		cs_log_warn(
-			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
-			directory);
+	else
+		await_exporter(directory, exporter);
 }
 
 static int

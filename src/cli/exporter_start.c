@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* exporter/lock.h has the contract of the file. */
@@ -44,17 +46,60 @@ is_serving(const char *directory)
 	return cs_exporter_is_running(directory) && stat(path, &info) == 0 && info.st_size > 0;
 }
 
-bool
-cs_exporter_wait(const char *directory)
+int
+cs_exporter_wait(const char *directory, pid_t pid)
 {
-	const struct timespec pause = {.tv_nsec = 10000000};
+	/* Readable when the process has ended, also where nobody reaps orphans. An older kernel than 5.3 has
+	 * no such thing: the time runs out then. */
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0U) : -1;
+	struct pollfd ended = {.fd = fd, .events = POLLIN};
+	bool gone = pid > 0 && fd < 0 && errno == ESRCH;
+	int result = -ETIMEDOUT;
 
-	for (unsigned int turn = 0; turn < 50; turn++) {
+	for (unsigned int turn = 0; turn < 50 && result == -ETIMEDOUT; turn++) {
 		if (is_serving(directory))
-			return true;
-		nanosleep(&pause, NULL);
+			result = 0;
+		else if (gone && !cs_exporter_is_running(directory))
+			result = -ECHILD;
+		else if (poll(&ended, gone ? 0 : 1, 10) > 0)
+			gone = true;
 	}
-	return false;
+	if (fd >= 0)
+		close(fd);
+	return result;
+}
+
+int
+cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
+{
+	char path[CS_PATH_BYTES + sizeof(LOG_FILE_NAME) + 1], end[2048];
+	char *line, *error;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, directory);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return -ENOENT;
+	if (lseek(fd, -(off_t)(sizeof(end) - 1), SEEK_END) < 0)
+		lseek(fd, 0, SEEK_SET);
+	length = read(fd, end, sizeof(end) - 1);
+	close(fd);
+	while (length > 0 && end[length - 1] == '\n')
+		length--;
+	if (length <= 0)
+		return -ENOENT;
+	end[length] = 0;
+	line = strrchr(end, '\n');
+	line = line ? line + 1 : end;
+	/* The logfmt of log.h: the error is the last field, in quotes. */
+	error = strstr(line, " error=\"");
+	if (error && end[length - 1] == '"') {
+		line = error + strlen(" error=\"");
+		end[length - 1] = 0;
+	}
+	snprintf(text, text_bytes, "%s", line);
+	return 0;
 }
 
 static int
@@ -68,13 +113,20 @@ open_log(const char *directory)
 	return fd < 0 ? open("/dev/null", O_WRONLY | O_CLOEXEC) : fd;
 }
 
+/* To the process that asked: a pid, or a negative errno. Small enough to be written whole or not at all. */
+static void
+report(int report_fd, int number)
+{
+	if (write(report_fd, &number, sizeof(number)) != (ssize_t)sizeof(number))
+		_exit(1);
+}
+
 /* In the grandchild. Returns only when it failed. */
 static void
 become_exporter(const char *program, const char *directory, int report_fd)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int log_fd = open_log(directory);
-	int error;
 
 	if (null_fd < 0 || log_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
 		dup2(null_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
@@ -85,9 +137,7 @@ become_exporter(const char *program, const char *directory, int report_fd)
 		goto failed;
 	execl(program, program, "--collscope.auto", (char *)NULL);
 failed:
-	error = errno;
-	if (write(report_fd, &error, sizeof(error)) != (ssize_t)sizeof(error))
-		_exit(1);
+	report(report_fd, -errno);
 }
 
 /* The middle process leaves at once, so that nobody has to wait for the exporter. */
@@ -95,46 +145,47 @@ static void
 detach(const char *program, const char *directory, int report_fd)
 {
 	pid_t pid;
-	int error;
 
 	setsid();
 	pid = fork();
-	if (pid < 0) {
-		error = errno;
-		if (write(report_fd, &error, sizeof(error)) != (ssize_t)sizeof(error))
-			_exit(1);
-	}
 	if (pid == 0)
 		become_exporter(program, directory, report_fd);
+	else
+		report(report_fd, pid < 0 ? -errno : (int)pid);
 	_exit(0);
 }
 
 int
-cs_exporter_start(const char *program, const char *directory)
+cs_exporter_start(const char *program, const char *directory, pid_t *pid)
 {
-	int report[2];
-	int error = 0;
+	int fds[2];
+	int number, result = 0;
 	ssize_t length;
-	pid_t pid;
+	pid_t middle;
 
-	if (pipe2(report, O_CLOEXEC))
+	*pid = 0;
+	if (pipe2(fds, O_CLOEXEC))
 		return -errno;
-	pid = fork();
-	if (pid < 0) {
-		error = errno;
-		close(report[0]);
-		close(report[1]);
-		return -error;
+	middle = fork();
+	if (middle < 0) {
+		result = -errno;
+		close(fds[0]);
+		close(fds[1]);
+		return result;
 	}
-	if (pid == 0)
-		detach(program, directory, report[1]);
-	close(report[1]);
-	/* The pipe closes without a word when exec has worked. */
-	do
-		length = read(report[0], &error, sizeof(error));
-	while (length < 0 && errno == EINTR);
-	close(report[0]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	if (middle == 0)
+		detach(program, directory, fds[1]);
+	close(fds[1]);
+	/* The pipe closes when exec has worked; the pid comes before or after what went wrong. */
+	do {
+		length = read(fds[0], &number, sizeof(number));
+		if (length == (ssize_t)sizeof(number) && number > 0)
+			*pid = number;
+		else if (length == (ssize_t)sizeof(number))
+			result = number;
+	} while (length > 0 || (length < 0 && errno == EINTR));
+	close(fds[0]);
+	while (waitpid(middle, NULL, 0) < 0 && errno == EINTR)
 		;
-	return length == (ssize_t)sizeof(error) ? -error : 0;
+	return result;
 }

@@ -9,15 +9,23 @@
 #define CS_EXPORTER_START_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 /* Does somebody hold exporter.lock in the run directory? Cannot tell counts as no: the exporter looks itself.
  */
 bool cs_exporter_is_running(const char *directory);
 
-/* 0 once the program has been executed; -errno when it could not be. The environment is handed on. */
-int cs_exporter_start(const char *program, const char *directory);
+/* 0 once the program has been executed, with its pid (no child of ours) in *pid; -errno when it could not be.
+ * The environment is handed on. */
+int cs_exporter_start(const char *program, const char *directory, pid_t *pid);
 
-/* Waits, half a second at most, until an exporter holds the lock and has said in it where it listens. */
-bool cs_exporter_wait(const char *directory);
+/* Waits, half a second at most, until an exporter holds the lock and has said in it where it listens: 0.
+ * -ECHILD: process `pid` has ended, and nobody holds the lock. -ETIMEDOUT: neither yet. */
+int cs_exporter_wait(const char *directory, pid_t pid);
+
+/* Why an exporter has ended: the error of the last line of exporter.log, or that line as it is when it names
+ * none. -ENOENT: there is no line. Longer ones are cut. */
+int cs_exporter_last_words(const char *directory, char *text, size_t text_bytes);
 
 #endif
