@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "coexist.h"
 #include "identity.h"
+#include "labels/labels.h"
 #include "nccl/version.h"
 #include "thread.h"
 #include "tracing.h"
@@ -68,6 +69,7 @@ leave_when_asked(struct cs_worker *w)
 {
 	if (atomic_load(&w->instance->leaving) != CS_LEAVING_ASKED)
 		return false;
+	cs_labels_tell_graphs(w->now_ns);
 	w->next_flush_ns = 0;
 	cs_worker_flush_when_due(w);
 	cs_delivery_settle(UINT64_MAX);
@@ -78,6 +80,17 @@ leave_when_asked(struct cs_worker *w)
 	cs_worker_update_status(w);
 	atomic_store(&w->instance->leaving, CS_LEAVING_DONE);
 	return true;
+}
+
+/* Before a flush: what is told of a graph stands before the records of its launches, as a rule. */
+static void
+tell_graphs(struct cs_worker *w)
+{
+	if (w->monotonic_ns < w->next_tell_ns)
+		return;
+	w->next_tell_ns = w->monotonic_ns;
+	if (!cs_labels_tell_graphs(w->now_ns))
+		w->next_tell_ns += CS_NS_PER_S;
 }
 
 /* false: the process is leaving. */
@@ -96,6 +109,7 @@ turn(struct cs_worker *w)
 	cs_worker_watch_growth(w, &plan);
 	if (leave_when_asked(w))
 		return false;
+	tell_graphs(w);
 	cs_worker_flush_when_due(w);
 	cs_worker_judge(w);
 	cs_worker_watch_return(w);

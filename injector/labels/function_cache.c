@@ -16,6 +16,21 @@ cs_function_cache_init(struct cs_function_cache *cache, const struct cs_cupti_ap
 	cache->writer = writer;
 }
 
+uint32_t
+cs_function_cache_name_id(const struct cs_function_cache *cache, uint32_t name_hash)
+{
+	uint32_t count = atomic_load_explicit(&cache->function_count, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < count && i < CS_FUNCTIONS_MAX; i++) {
+		const struct cs_function_entry *entry = &cache->functions[i];
+
+		if (atomic_load_explicit(&entry->ready, memory_order_acquire) &&
+			entry->function.name_hash == name_hash)
+			return entry->function.name_id;
+	}
+	return 0;
+}
+
 void
 cs_function_cache_flush(struct cs_function_cache *cache)
 {

@@ -84,6 +84,9 @@ cs_function_cache_ordinary(const struct cs_function_cache *cache, const void *ha
 const struct cs_function *cs_function_cache_get(
 	struct cs_function_cache *cache, const void *handle, const char *name, struct cs_function *scratch);
 
+/* The segment's name id of a collective kernel by its name's hash; 0: not known. Looks at all of them. */
+uint32_t cs_function_cache_name_id(const struct cs_function_cache *cache, uint32_t name_hash);
+
 /* A module goes away. */
 void cs_function_cache_flush(struct cs_function_cache *cache);
 

@@ -242,4 +242,5 @@ cs_labels_change_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed
 		correlation_id, before);
 	cs_labels_file_node(labels, node_id,
 		(filed & ~CS_FILED_SEQUENCE) | CS_FILED_CHANGED | (uint64_t)correlation_id << 32);
+	cs_execs_touch(&labels->execs, (uint32_t)(node_id >> 32));
 }

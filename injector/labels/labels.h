@@ -40,6 +40,11 @@ int cs_labels_enable(CUpti_SubscriberHandle subscriber, bool enable, CUptiResult
 /* The subscription is gone, and with it all callbacks. Any thread. */
 void cs_labels_stop_listening(void);
 
+/* Writes GRAPH records of executables with collectives that were made or changed since the last call; once a
+ * second is enough. now_ns: CLOCK_REALTIME. Where CUPTI has no ids of executables (before CUDA 12.3) there
+ * are none. true: there was too much for once, or something is not known yet; call again. The worker. */
+bool cs_labels_tell_graphs(uint64_t now_ns);
+
 /* Which GPU (index in the segment's table) a context, by CUPTI's id, is on: goes into HOST_LAUNCH records.
  * Launches in a context that nobody has told of get none. Any thread; host-safe. */
 void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);

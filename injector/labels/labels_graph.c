@@ -94,6 +94,16 @@ cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call)
 	call->root_graph = 0;
 }
 
+void
+cs_labels_note_exec(
+	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, uint32_t context_id)
+{
+	uint32_t id = call->labelled ? exec_id(labels, exec) : 0;
+
+	if (id != 0)
+		cs_execs_note(&labels->execs, id, context_id);
+}
+
 /* -- events
  * -------------------------------------------------------------------------------------------------- */
 
@@ -134,6 +144,8 @@ node_cloned(struct cs_labels *labels, const CUpti_GraphData *data)
 		filed |= CS_FILED_ORDINAL;
 	cs_labels_file_node(labels, id, filed);
 	call = cs_call_current(labels, CS_CALL_INSTANTIATE);
+	if (call)
+		call->labelled = true;
 	if (call && call->root_graph != 0 && graph_of(id) != call->root_graph)
 		remember_moving(labels, call, data->node, id);
 }
@@ -266,6 +278,7 @@ doubt_exec(struct cs_labels *labels, const struct cs_call *call, CUgraphExec exe
 	if (id == 0 || cs_ledger_find(labels->ledger, key, &filed))
 		return;
 	cs_ledger_put(labels->ledger, key, CS_FILED | CS_FILED_DOUBT | (uint64_t)call->correlation_id << 32);
+	cs_execs_touch(&labels->execs, id);
 	atomic_fetch_add_explicit(&labels->doubts, 1, memory_order_relaxed);
 }
 

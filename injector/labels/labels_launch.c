@@ -217,6 +217,7 @@ begin(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind, co
 	call->collective = false;
 	call->nccl = false;
 	call->node_seen = false;
+	call->labelled = false;
 	call->epoch = atomic_load_explicit(&labels->epoch, memory_order_relaxed);
 	call->correlation_id = data->correlationId;
 	call->filed = 0;
@@ -483,6 +484,16 @@ finish_update(struct cs_labels *labels, CUpti_CallbackId cbid, const struct cs_c
 			cbid != CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2);
 }
 
+/* Where the handle of the executable is put is the first parameter of all calls that make one. */
+static void
+finish_exec(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data)
+{
+	const cuGraphInstantiateWithFlags_params *params = data->functionParams;
+
+	if (params->phGraphExec)
+		cs_labels_note_exec(labels, call, *params->phGraphExec, data->contextUid);
+}
+
 static void
 leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
@@ -516,6 +527,8 @@ leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, con
 		if (!succeeded)
 			call->root_graph = 0;
 		cs_labels_finish_instantiate(labels, call);
+		if (succeeded)
+			finish_exec(labels, &done, data);
 		break;
 	case CS_CALL_GRAPH_LAUNCH:
 		if (succeeded)

@@ -4,6 +4,7 @@
 #define CS_LABELS_PRIVATE_H
 
 #include "eager.h"
+#include "execs.h"
 #include "function_cache.h"
 #include "history.h"
 #include "label_table.h"
@@ -104,6 +105,10 @@ struct cs_held {
 /* Contexts whose GPU is known, by CUPTI's context id modulo this. */
 #define CS_LABELS_CONTEXTS 64U
 
+/* Graphs and nodes that one walk over the ledger tells of. */
+#define CS_TELL_GRAPHS 128U
+#define CS_TELL_NODES  16384U
+
 struct cs_labels {
 	const struct cs_cupti_api *cupti;
 	struct cs_segment_writer *writer;
@@ -128,8 +133,13 @@ struct cs_labels {
 	struct cs_history history;
 	struct cs_eager eager;
 	struct cs_told told;
+	struct cs_execs execs;
 	struct cs_function_cache functions;
 	struct cs_name_cache names;
+	/* The worker's: what has been told of executables (labels_tell.c). */
+	uint32_t tell_changes;
+	bool tell_more;
+	struct cs_ledger_entry tell[CS_TELL_NODES];
 	uint32_t held_count; /* the parser's, as the names are */
 	struct cs_held held[CS_HELD_MAX];
 };
@@ -167,6 +177,7 @@ struct cs_call {
 	bool collective;
 	bool nccl;
 	bool node_seen; /* an event named a node of this call */
+	bool labelled;  /* INSTANTIATE: a node got a label */
 	bool asking;    /* the driver is being asked something: a callback from inside that is not the
 			   application's */
 };
@@ -210,6 +221,9 @@ void cs_labels_finish_set_exec(
 void cs_labels_finish_update(
 	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, bool child);
 void cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call);
+/* After that, if the call has succeeded: there is something to tell of this executable, made in a context. */
+void cs_labels_note_exec(
+	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, uint32_t context_id);
 
 /* labels_launch.c: announce.h's amend callback. */
 void cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence);

@@ -175,6 +175,45 @@ cs_ledger_remove(struct cs_ledger *ledger, uint64_t id)
 	return true;
 }
 
+static bool
+is_among(uint32_t graph_id, const uint32_t *graph_ids, uint32_t graph_count)
+{
+	uint32_t first = 0, end = graph_count;
+
+	while (first < end) {
+		uint32_t middle = (first + end) / 2;
+
+		if (graph_ids[middle] == graph_id)
+			return true;
+		if (graph_ids[middle] < graph_id)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return false;
+}
+
+uint32_t
+cs_ledger_collect(const struct cs_ledger *ledger, const uint32_t *graph_ids, uint32_t graph_count,
+	struct cs_ledger_entry *entries, uint32_t room)
+{
+	size_t slots = ((size_t)ledger->mask + 1) * BUCKET_SLOTS;
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < slots; i++) {
+		uint64_t id = atomic_load_explicit(&ledger->slots[i].key, memory_order_relaxed);
+		uint64_t value;
+
+		if (!valid_id(id) || !is_among((uint32_t)(id >> 32), graph_ids, graph_count) ||
+			!cs_pair_read(&ledger->slots[i], id, &value))
+			continue;
+		if (count < room)
+			entries[count] = (struct cs_ledger_entry){id, value};
+		count++;
+	}
+	return count;
+}
+
 uint64_t
 cs_ledger_count(const struct cs_ledger *ledger)
 {

@@ -39,6 +39,15 @@ bool cs_ledger_replace(struct cs_ledger *ledger, uint64_t id, uint64_t value);
 /* Whether it was there. */
 bool cs_ledger_remove(struct cs_ledger *ledger, uint64_t id);
 
+struct cs_ledger_entry {
+	uint64_t id, value;
+};
+
+/* Entries whose ids' upper halves are among graph_ids, which rise: at most `room`, in no order. Returns how
+ * many there are. Reads the whole table: for the worker. What changes meanwhile is in it or not. */
+uint32_t cs_ledger_collect(const struct cs_ledger *ledger, const uint32_t *graph_ids, uint32_t graph_count,
+	struct cs_ledger_entry *entries, uint32_t room);
+
 uint64_t cs_ledger_count(const struct cs_ledger *ledger);
 size_t cs_ledger_mapped_bytes(const struct cs_ledger *ledger);
 

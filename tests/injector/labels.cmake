@@ -14,6 +14,7 @@ cs_unit_test(test_labels SOURCES test_labels.c LIBS cs_labels_only)
 cs_unit_test(test_labels_graph SOURCES test_labels_graph.c LIBS cs_labels_only)
 cs_unit_test(test_labels_nccl SOURCES test_labels_nccl.c LIBS cs_labels_only)
 cs_unit_test(test_labels_told SOURCES test_labels_told.c LIBS cs_labels_only)
+cs_unit_test(test_labels_tell SOURCES test_labels_tell.c LIBS cs_labels_only)
 cs_unit_test(test_labels_threads SOURCES test_labels_threads.c LIBS cs_labels_only)
 set_tests_properties(test_ledger test_labels_told test_labels_threads PROPERTIES LABELS threads)
 # What the callbacks must not do is counted at the linker: calls of malloc and its kin from our objects.

@@ -405,7 +405,8 @@ world_clone(struct world_graph *graph)
 struct world_graph *
 world_instantiate(struct world_graph *graph)
 {
-	cuGraphInstantiateWithFlags_params params = {.hGraph = (CUgraph)graph};
+	CUgraphExec made = NULL;
+	cuGraphInstantiateWithFlags_params params = {.hGraph = (CUgraph)graph, .phGraphExec = &made};
 	struct world_graph *exec, *shadow;
 	struct call call;
 
@@ -428,6 +429,7 @@ world_instantiate(struct world_graph *graph)
 	}
 	graph_event(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED,
 		(CUpti_GraphData){.graph = (CUgraph)graph, .graphExec = (CUgraphExec)exec});
+	made = (CUgraphExec)exec;
 	leave(&call, false);
 	return exec;
 }
