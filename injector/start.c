@@ -103,9 +103,10 @@ hurry(void)
 static void
 stand_aside(struct cs_instance *instance, const char *other)
 {
-	char suspect[128];
+	char suspect[128] = "perhaps ";
+	const size_t perhaps = strlen(suspect);
 
-	if (!other[0] && cs_suspects_name(suspect, sizeof(suspect)))
+	if (!other[0] && cs_suspects_name(suspect + perhaps, sizeof(suspect) - perhaps))
 		other = suspect;
 	cs_log_warn(
 		"Another tool uses CUPTI in this process%s%s; collective profiling waits until it is gone "

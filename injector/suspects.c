@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "suspects.h"
 
+#include "injector.h"
+
+#include <errno.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* How sure it is that the library is a tool: one of Nsight is there for that alone, torch has its profiler,
- * and others may use libcupti for anything. */
-enum rank { NOBODY, USES_CUPTI, TORCH, NSIGHT_COMPUTE, NSIGHT_SYSTEMS };
+/* How sure it is that it is a tool: one of NVIDIA's is there for that alone, an injected library most likely,
+ * torch has its profiler, and others may use libcupti for anything. */
+enum rank { NOBODY, USES_CUPTI, TORCH, INJECTED, SANITIZER, NSIGHT_COMPUTE, NSIGHT_SYSTEMS };
 
 struct search {
 	enum rank rank;
@@ -86,21 +90,79 @@ visit(struct dl_phdr_info *info, size_t bytes, void *argument)
 	return 0;
 }
 
+/* What the launchers leave in the environment of the program. */
+static const struct {
+	const char *variable;
+	enum rank rank;
+} left_behind[] = {
+	{"NSYS_PROFILING_SESSION_ID", NSIGHT_SYSTEMS},
+	{"NV_NSIGHT_INJECTION_PORT_BASE", NSIGHT_COMPUTE},
+	{"NV_COMPUTE_PROFILER_PERFWORKS_DIR", NSIGHT_COMPUTE},
+	{"NV_SANITIZER_INJECTION_PORT_RANGE", SANITIZER},
+};
+
+static bool
+is_this_library(const char *path)
+{
+	struct stat theirs, ours;
+
+	return stat(path, &theirs) == 0 && stat(cs_injector_library_path(), &ours) == 0 &&
+	       theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+/* The driver loads one library by that name; whoever changed it afterwards meant it for somebody. `none` is
+ * how some say that there is no such library. */
+static const char *
+other_injection(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+
+	if (!path || !path[0] || strcmp(path, "none") == 0 || is_this_library(path))
+		return NULL;
+	return path;
+}
+
+static void
+look_at_environment(struct search *search)
+{
+	const char *injection = other_injection();
+
+	for (size_t i = 0; i < sizeof(left_behind) / sizeof(left_behind[0]); i++)
+		if (left_behind[i].rank > search->rank && getenv(left_behind[i].variable)) {
+			search->rank = left_behind[i].rank;
+			snprintf(search->file, sizeof(search->file), "%s is set", left_behind[i].variable);
+		}
+	if (!injection)
+		return;
+	if (strstr(injection, "nsight-systems") && search->rank < NSIGHT_SYSTEMS)
+		search->rank = NSIGHT_SYSTEMS;
+	else if (strstr(injection, "nsight-compute") && search->rank < NSIGHT_COMPUTE)
+		search->rank = NSIGHT_COMPUTE;
+	else if (search->rank < INJECTED)
+		search->rank = INJECTED;
+	else
+		return;
+	snprintf(search->file, sizeof(search->file), "CUDA_INJECTION64_PATH is %s", file_name(injection));
+}
+
 bool
 cs_suspects_name(char *text, size_t text_bytes)
 {
 	static const char *const names[] = {[TORCH] = "torch.profiler",
+		[INJECTED] = "an injected library",
+		[SANITIZER] = "Compute Sanitizer",
 		[NSIGHT_COMPUTE] = "Nsight Compute",
 		[NSIGHT_SYSTEMS] = "Nsight Systems"};
 	struct search search = {.rank = NOBODY};
+	int saved_errno = errno;
 
 	text[0] = '\0';
 	dl_iterate_phdr(visit, &search);
-	if (search.rank < NSIGHT_COMPUTE && getenv("NSYS_PROFILING_SESSION_ID"))
-		snprintf(text, text_bytes, "Nsight Systems (NSYS_PROFILING_SESSION_ID is set)");
-	else if (search.rank == USES_CUPTI)
+	look_at_environment(&search);
+	if (search.rank == USES_CUPTI)
 		snprintf(text, text_bytes, "%s", search.file);
 	else if (search.rank != NOBODY)
 		snprintf(text, text_bytes, "%s (%s)", names[search.rank], search.file);
+	errno = saved_errno;
 	return text[0] != '\0';
 }

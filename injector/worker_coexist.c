@@ -305,14 +305,30 @@ cs_worker_come_back(struct cs_worker *w)
 	w->reason[0] = '\0';
 }
 
+static void
+say_why_it_stays(struct cs_worker *w)
+{
+	char who[160] = "collscope has";
+	char suspect[128] = "";
+
+	if (!atomic_load(&w->instance->traced)) {
+		cs_suspects_name(suspect, sizeof(suspect));
+		snprintf(who, sizeof(who), "%s%s may have", suspect[0] ? "perhaps " : "somebody", suspect);
+	}
+	snprintf(w->stays, sizeof(w->stays),
+		"CUPTI stays in the process, as %s traced with it: a graph launch costs some CPU time more "
+		"than without (docs/coexistence.md)",
+		who);
+	cs_log_info("%s", w->stays);
+}
+
 /* All of CUPTI goes, and with it its cost per launch. Fatal to the host if anybody ever traced a kernel, us
  * or another tool: only with proof (witness.h), and then at once. */
 static void
 leave_cupti_if_safe(struct cs_worker *w)
 {
 	if (!cs_witness_clears(w->instance)) {
-		w->stays = true;
-		cs_log_info("CUPTI stays in the process, as somebody may have traced with it");
+		say_why_it_stays(w);
 		return;
 	}
 	w->instance->cupti.finalize();

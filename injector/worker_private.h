@@ -108,7 +108,7 @@ struct cs_worker {
 	bool clock_replaced;               /* CUPTI has had another clock than its own, in this process */
 	bool restore_clock;                /* and has it still, whatever it says */
 	bool finalized;                    /* CUPTI has left; the next window brings it back */
-	bool stays;                        /* demand mode: it could not be let go of */
+	char stays[320];                   /* demand mode: why CUPTI could not be let go of; "" it could */
 	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };

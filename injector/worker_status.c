@@ -60,11 +60,7 @@ reason_of(const struct cs_worker *w)
 {
 	if (w->schedule.paused)
 		return "Paused on request";
-	if (w->reason[0] || !w->stays)
-		return w->reason;
-	return "CUPTI stays in the process, as somebody has traced with it: a graph launch costs some CPU "
-	       "time more "
-	       "than without (docs/coexistence.md)";
+	return w->reason[0] ? w->reason : w->stays;
 }
 
 void

@@ -77,6 +77,11 @@ class DemandModeLeavesCupti(Beside):
         self.assertIn("CUPTI stays", errors)
         self.assertIn("CUPTI stays", self.collscope("status").stdout)
 
+    def test_traced_before_by_a_tool_with_a_name(self):
+        errors = self.profiled("20:100", NV_NSIGHT_INJECTION_PORT_BASE="49152")
+        for said in (errors, self.collscope("status", "--long").stdout):
+            self.assertIn("as perhaps Nsight Compute (NV_NSIGHT_INJECTION_PORT_BASE is set) may have traced with it", said)
+
     def test_traces_meanwhile(self):
         self.assertIn("CUPTI stays", self.profiled("100:900"))
 
@@ -93,6 +98,7 @@ class DemandModeLeavesCupti(Beside):
         self.collscope("trace", "--seconds", "500ms")
         _, errors = self.end(process)
         self.assertIn("CUPTI stays", errors)
+        self.assertIn("as collscope has traced with it", errors)
 
     def test_a_trace_of_ours_after(self):
         """CUPTI comes back for it, and the labels are still right."""

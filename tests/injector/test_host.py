@@ -130,6 +130,14 @@ class Host(unittest.TestCase):
                     self.assertIn("Another tool uses CUPTI", segment["reason"])
                     self.assertEqual("Nsight" in segment["reason"], cupti == "13")
 
+    def test_another_tool_that_cupti_does_not_name(self):
+        """Before CUDA 13 CUPTI says no more than that it is in use."""
+        _, errors = self.play("CS_FAKE_CUPTI_BUSY=Nsight", "NSYS_PROFILING_SESSION_ID=1", cupti="12")
+        suspect = "perhaps Nsight Systems (NSYS_PROFILING_SESSION_ID is set)"
+        self.assertEqual(errors.count(f"uses CUPTI in this process: {suspect};"), 2)
+        for segment in self.segments():
+            self.assertIn(f"Another tool uses CUPTI: {suspect};", segment["reason"])
+
     def test_killed_in_the_middle(self):
         scenario = self.root / "die.scn"
         text = (RUNNER.parent / "scenarios" / "small.scn").read_text()
