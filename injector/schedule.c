@@ -138,7 +138,9 @@ static int
 ask(struct cs_schedule *schedule, const struct cs_segment_request *request, uint64_t now_ns,
 	uint64_t monotonic_ns)
 {
-	if (request->until_ns <= request->from_ns || request->argument > PPM)
+	uint64_t share_ppm = request->argument & ~CS_TRACE_REPLACE;
+
+	if (request->until_ns <= request->from_ns || share_ppm > PPM)
 		return EINVAL;
 	if (schedule->trace_max_ns == 0)
 		return EPERM;
@@ -149,11 +151,14 @@ ask(struct cs_schedule *schedule, const struct cs_segment_request *request, uint
 		return ERANGE;
 	if (schedule->paused)
 		return EBUSY;
+	(void)asked_now(schedule, now_ns, monotonic_ns); /* forgets one that has run out */
+	if (schedule->asked && !(request->argument & CS_TRACE_REPLACE))
+		return EALREADY;
 	schedule->asked = true;
 	schedule->asked_from_ns = request->from_ns;
 	schedule->asked_until_ns = request->until_ns;
 	schedule->asked_until_monotonic_ns = monotonic_ns + (request->until_ns - now_ns);
-	limit(schedule, request->argument);
+	limit(schedule, share_ppm);
 	return 0;
 }
 

@@ -73,7 +73,8 @@ void cs_schedule_look(
  * Takes a request from a reader. 0 or a positive errno for cs_segment_writer_answer: EINVAL (ends before it
  * begins, share above one), ETIME (should have begun already: others have, and this one would not be with
  * them), EPERM (traces are not allowed), ERANGE (longer than allowed, or begins too far ahead), EBUSY (TRACE
- * while paused), EOPNOTSUPP (unknown command). A second TRACE replaces the first.
+ * while paused), EALREADY (another TRACE runs or waits, and this one does not say that it replaces it),
+ * EOPNOTSUPP (unknown command).
  */
 int cs_schedule_request(struct cs_schedule *schedule, const struct cs_segment_request *request,
 	uint64_t now_ns, uint64_t monotonic_ns);

@@ -63,6 +63,13 @@ reason_of(const struct cs_worker *w)
 	return w->reason[0] ? w->reason : w->stays;
 }
 
+static void
+publish_request(struct cs_worker *w)
+{
+	atomic_store_explicit(&w->status->request_until_ns,
+		w->schedule.asked ? w->schedule.asked_until_ns : 0, memory_order_relaxed);
+}
+
 void
 cs_worker_update_status(struct cs_worker *w)
 {
@@ -75,6 +82,7 @@ cs_worker_update_status(struct cs_worker *w)
 	atomic_store_explicit(&w->status->cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cs_delivery_cpu_ns(),
 		memory_order_relaxed);
 	atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
+	publish_request(w);
 	cs_instance_set_state(state_of(w), reason_of(w));
 }
 
@@ -115,5 +123,6 @@ cs_worker_answer_requests(struct cs_worker *w)
 			cs_worker_give_up_subscription(w);
 		atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
 	}
+	publish_request(w); /* before the answer: who reads that may read this */
 	cs_segment_writer_answer(w->writer, &request, error);
 }

@@ -102,7 +102,8 @@ enum cs_command {
 	CS_COMMAND_NONE = 0,
 	/* Deep tracing from from_ns until until_ns (CLOCK_REALTIME). argument, since 1.2: share of step time
 	 * that it may cost, in millionths; 0 no limit. Refused when from_ns is past (ETIME), when it takes
-	 * too long (ERANGE), when nothing can be traced now (EBUSY), when traces are not allowed (EPERM). */
+	 * too long (ERANGE), when nothing can be traced now (EBUSY), when traces are not allowed (EPERM),
+	 * and, without CS_TRACE_REPLACE in argument, while another one runs or waits to begin (EALREADY). */
 	CS_COMMAND_TRACE = 1,
 	CS_COMMAND_PAUSE = 2, /* no tracing until CS_COMMAND_RESUME. argument, since 1.2: CS_PAUSE_* */
 	CS_COMMAND_RESUME = 3,
@@ -111,6 +112,8 @@ enum cs_command {
 	CS_COMMAND_COUNT
 };
 
+/* Forget the TRACE that runs or waits, and take this one in its place. */
+#define CS_TRACE_REPLACE (1ULL << 32)
 /* Give up CUPTI's subscription, too, and with it the labels of graphs that are captured later. */
 #define CS_PAUSE_RELEASE (1U << 0)
 
@@ -184,7 +187,9 @@ struct cs_status {
 	/* Since 1.2: longest TRACE that may be asked for; 0 unknown, UINT64_MAX: none at all. */
 	_Atomic uint64_t trace_max_ns;
 	_Atomic uint64_t subscribed; /* since 1.2: 1 while CUPTI's subscription is held, 0 not */
-	_Atomic uint64_t reserved_gauges[16];
+	/* Since 1.2: end of the TRACE that runs or waits to begin; 0: there is none. */
+	_Atomic uint64_t request_until_ns;
+	_Atomic uint64_t reserved_gauges[15];
 	/* counters */
 	_Atomic uint64_t cpu_ns;      /* CPU time of our own thread and of our callbacks as far as measured */
 	_Atomic uint64_t trace_ns[4]; /* by enum cs_depth, closed stretches */

@@ -69,6 +69,11 @@ struct cs_cmd_status {
 	const char *meaning;
 };
 
+struct cs_cmd_column {
+	const char *name; /* NULL ends a list */
+	const char *meaning;
+};
+
 struct cs_cmd {
 	const char *name;
 	const char *summary;  /* for lists: lower case, no full stop */
@@ -76,6 +81,7 @@ struct cs_cmd {
 	const char *description;               /* a short paragraph for --help */
 	const struct cs_cmd_option *options;   /* ends with name NULL */
 	const struct cs_cmd_example *examples; /* ends with command NULL */
+	const struct cs_cmd_column *columns;   /* of its table, for those who read it; NULL none */
 	const struct cs_cmd_status *statuses;  /* ends with status NULL */
 	const char *words;        /* what its first operand can be, "a|b|c", for completion; NULL none */
 	bool environment_options; /* every COLLSCOPE_* variable is an option too */

@@ -33,6 +33,7 @@ enum {
 	OPTION_RELEASE,
 	OPTION_SECONDS,
 	OPTION_BUDGET,
+	OPTION_REPLACE,
 	OPTION_WAIT
 };
 
@@ -52,6 +53,9 @@ static const struct cs_cmd_option trace_options[] = {
 	{OPTION_BUDGET, 'b', "budget", "X", NULL,
 		"Share of step time that it may cost, 0.0001 to 1: windows that all processes open together, "
 		"instead of tracing all the time."},
+	{OPTION_REPLACE, 0, "replace", NULL, NULL,
+		"End a trace that runs or waits to begin, and start this one in its place; without it the "
+		"request is refused then."},
 	{OPTION_WAIT, 'w', "wait", NULL, NULL,
 		"Return when the time is over, not when it has been arranged."},
 	SELECTION_OPTIONS,
@@ -107,6 +111,7 @@ struct request {
 	bool only;
 	bool wait;
 	bool release;
+	bool replace;
 };
 
 static const char *
@@ -193,13 +198,83 @@ say_failure(const struct cs_asked *asked, uint64_t waited_ms)
 	}
 }
 
-static void
-say_failures(const struct cs_asking *asking, uint64_t waited_ns)
+/* What eight ranks answer alike is said once. */
+struct common_refusals {
+	size_t paused, traced;
+	uint32_t paused_pid, traced_pid; /* one of them */
+	uint64_t traced_until_ns;        /* the latest; 0 unknown */
+};
+
+/* Whether it was one of those. */
+static bool
+note_common(struct common_refusals *common, const struct cs_asked *asked)
 {
-	for (size_t i = 0; i < asking->count; i++) {
-		if (asking->items[i].result)
-			say_failure(&asking->items[i], waited_ns / CS_NS_PER_MS);
+	struct cs_target *target = asked->target;
+
+	if (!asked->refused || (asked->result != -EBUSY && asked->result != -EALREADY) ||
+		cs_target_refresh(target) != 0)
+		return false;
+	if (asked->result == -EALREADY) {
+		common->traced++;
+		common->traced_pid = target->pid;
+		if (target->status.request_until_ns > common->traced_until_ns)
+			common->traced_until_ns = target->status.request_until_ns;
+		return true;
 	}
+	if (target->status.state != CS_STATE_PAUSED)
+		return false;
+	common->paused++;
+	common->paused_pid = target->pid;
+	return true;
+}
+
+/* "Process 4711 is", "All 8 processes are", "3 of 8 processes are". */
+static const char *
+subject(size_t count, size_t all, uint32_t pid, char *text, size_t text_bytes)
+{
+	if (count == 1)
+		snprintf(text, text_bytes, "Process %u is", pid);
+	else if (count == all)
+		snprintf(text, text_bytes, "All %zu processes are", count);
+	else
+		snprintf(text, text_bytes, "%zu of %zu processes are", count, all);
+	return text;
+}
+
+/* "10:11:12Z (in 42.0 s)" */
+static const char *
+moment(uint64_t at_ns, char *text, size_t text_bytes)
+{
+	char clock[CS_UNITS_TEXT_BYTES], duration[CS_UNITS_TEXT_BYTES];
+	uint64_t now_ns = cs_clock_realtime_ns();
+
+	snprintf(text, text_bytes, "%s (in %s)", cs_units_format_clock(at_ns, clock),
+		cs_units_format_duration(at_ns > now_ns ? at_ns - now_ns : 0, duration));
+	return text;
+}
+
+static void
+say_failures(const struct request *request, const struct cs_asking *asking, uint64_t waited_ns)
+{
+	struct common_refusals common = {0};
+	char who[64], when[80], option[32] = "--all";
+
+	for (size_t i = 0; i < asking->count; i++) {
+		const struct cs_asked *asked = &asking->items[i];
+
+		if (asked->result && !note_common(&common, asked))
+			say_failure(asked, waited_ns / CS_NS_PER_MS);
+	}
+	if (request->query.pid_count)
+		snprintf(option, sizeof(option), "--pid %u%s", request->query.pids[0],
+			request->only ? " --only" : "");
+	if (common.paused)
+		cs_log_error("%s paused: `collscope resume %s` first",
+			subject(common.paused, asking->count, common.paused_pid, who, sizeof(who)), option);
+	if (common.traced)
+		cs_log_error("%s traced on request already, until %s: wait, or end that trace with --replace",
+			subject(common.traced, asking->count, common.traced_pid, who, sizeof(who)),
+			moment(common.traced_until_ns, when, sizeof(when)));
 }
 
 static void
@@ -231,8 +306,9 @@ static int
 trace_together(const struct request *request, struct cs_asking *asking)
 {
 	static const uint64_t leads_ns[] = {TRACE_LEAD_NS, TRACE_LEAD_LONG_NS};
-	struct cs_segment_question question = {
-		.command = CS_COMMAND_TRACE, .argument = (uint64_t)(request->budget * 1e6 + 0.5)};
+	struct cs_segment_question question = {.command = CS_COMMAND_TRACE,
+		.argument =
+			(uint64_t)(request->budget * 1e6 + 0.5) | (request->replace ? CS_TRACE_REPLACE : 0)};
 	char text[CS_UNITS_TEXT_BYTES];
 	uint64_t lead_ns = 0;
 
@@ -255,7 +331,7 @@ trace_together(const struct request *request, struct cs_asking *asking)
 		if (!only_late(asking))
 			break;
 	}
-	say_failures(asking, lead_ns);
+	say_failures(request, asking, lead_ns);
 	if (asking->count > 1)
 		cs_log_error("Nothing is traced: all %zu processes have to begin together", asking->count);
 	return CS_EXIT_ERROR;
@@ -277,20 +353,45 @@ say_subscriptions(const struct cs_asking *asking)
 	}
 }
 
+/* Processes that are traced on request now, or will be; the latest end of that. */
+static size_t
+count_traced(const struct cs_asking *asking, uint64_t *until_ns)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < asking->count; i++) {
+		struct cs_target *target = asking->items[i].target;
+		uint64_t end_ns = cs_target_refresh(target) == 0 ? cs_status_request_until_ns(target) : 0;
+
+		count += end_ns != 0;
+		if (end_ns > *until_ns)
+			*until_ns = end_ns;
+	}
+	return count;
+}
+
 static int
 tell_all(const struct request *request, struct cs_asking *asking)
 {
 	struct cs_segment_question question = {
 		.command = request->command, .argument = request->release ? CS_PAUSE_RELEASE : 0};
 	uint64_t timeout_ns = ANSWER_TIMEOUT_MS * CS_NS_PER_MS;
+	uint64_t traced_until_ns = 0;
+	size_t traced = count_traced(asking, &traced_until_ns);
 	size_t agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
+	char when[80];
 
-	say_failures(asking, timeout_ns);
+	say_failures(request, asking, timeout_ns);
 	if (agreed)
 		cs_log_info("%s %zu %s", request->command == CS_COMMAND_PAUSE ? "Paused" : "Resumed", agreed,
 			agreed == 1 ? "process" : "processes");
-	if (request->command == CS_COMMAND_PAUSE)
+	if (request->command == CS_COMMAND_PAUSE) {
 		say_subscriptions(asking);
+		if (agreed && traced)
+			cs_log_warn("That ended the trace of %zu %s that was to go on until %s", traced,
+				traced == 1 ? "process" : "processes",
+				moment(traced_until_ns, when, sizeof(when)));
+	}
 	return agreed == asking->count ? CS_EXIT_OK : CS_EXIT_ERROR;
 }
 
@@ -372,6 +473,9 @@ run_control(const struct cs_cmd *cmd, enum cs_command command, int argc, char **
 		case OPTION_BUDGET:
 			result = cs_cmd_value_share(&parser, &request.budget);
 			break;
+		case OPTION_REPLACE:
+			request.replace = true;
+			break;
 		case OPTION_WAIT:
 			request.wait = true;
 			break;
@@ -438,7 +542,8 @@ const struct cs_cmd cs_cmd_trace_description = {
 	.synopsis = "--seconds N [--pid PID [--only] | --all] [--budget X] [options]",
 	.description =
 		"Asks traced processes to record every kernel for a while, all of them from the same moment, "
-		"whatever their mode; afterwards they go on as before. When one of them cannot, none does. "
+		"whatever their mode; afterwards they go on as before. When one of them cannot, none does: "
+		"also when one is traced on request already (--replace). "
 		"Tracing everything costs time (docs/overhead.md); --budget says how much it may be.",
 	.options = trace_options,
 	.examples = trace_examples,
@@ -451,8 +556,8 @@ const struct cs_cmd cs_cmd_pause_description = {
 	.summary = "stop tracing until resume",
 	.synopsis = "[--pid PID [--only] | --all] [--release] [options]",
 	.description = "Asks traced processes to open no window until `collscope resume`. What they know of "
-		       "captured "
-		       "graphs is kept.",
+		       "captured graphs is kept. A trace on request that runs or waits is ended, which is "
+		       "said.",
 	.options = pause_options,
 	.examples = pause_examples,
 	.statuses = statuses,

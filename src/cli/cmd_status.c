@@ -50,6 +50,33 @@ static const struct cs_cmd_example examples[] = {
 	{.command = NULL},
 };
 
+static const struct cs_cmd_column columns[] = {
+	{"STATE",
+		"starting; learning: holds CUPTI's subscription while graphs are captured; tracing: a window "
+		"is open, in full mode always; sampling: between two windows; tracing until: on request "
+		"(collscope trace), time in UTC; idle: waits to be asked (mode demand); yielded: another "
+		"profiler has CUPTI; paused: until collscope resume; dormant: off for good, the line below "
+		"the table says why; exited; ended: without a word, killed."},
+	{"DEPTH", "What is recorded at this moment. deep: every kernel; off: nothing, as between two windows "
+		  "of "
+		  "sample mode, most of the time."},
+	{"RECORDS", "Written so far: collectives, busy stretches of the GPU, windows and marks."},
+	{"LOST", "Records that are missing, by cause in the line below the table: 0 unless something was too "
+		 "slow or too much. Kernels that a window's end cuts, about one a window, are not among them "
+		 "(--long)."},
+	{"LABELS", "Different collectives known: operation, implementation, size, type, communicator."},
+	{"CPU", "Time of the profiler's thread and of its callbacks, since the start."},
+	{"HOST MEM, GPU MEM", "What the profiler holds; on the GPU what CUPTI may take for it at most."},
+	{"COUNT", "Of collectives, STEPS of steps: over all ranks. An all-reduce of eight ranks is eight."},
+	{"MEAN WAIT, BUS BW",
+		"Of the collectives that every rank was seen of; the line below the table says how "
+		"many those are."},
+	{"GPU TIME", "Share of the traced time, not of all time."},
+	{"EXPOSED", "Time of a step in collectives while nothing else ran on the GPU: the price of "
+		    "communication."},
+	{.name = NULL},
+};
+
 static const struct cs_cmd_status statuses[] = {
 	{"0", "At least one traced process is shown."},
 	{"1", "There is none."},
@@ -214,6 +241,7 @@ const struct cs_cmd cs_cmd_status_description = {
 		       "at.",
 	.options = options,
 	.examples = examples,
+	.columns = columns,
 	.statuses = statuses,
 	.run = cmd_status,
 };

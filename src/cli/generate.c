@@ -62,6 +62,15 @@ put_command_scd(const struct cs_cmd *cmd)
 		fputs("Every variable of *collscope*(7) is an option too: *--ring-mib* _N_ sets "
 		      "_COLLSCOPE\\_RING\\_MIB_.\n\n",
 			stdout);
+	if (cmd->columns)
+		fputs("Columns:\n\n", stdout);
+	for (const struct cs_cmd_column *column = cmd->columns; column && column->name; column++) {
+		fputs("*", stdout);
+		put_scd(column->name);
+		fputs("*\n\t", stdout);
+		put_scd(column->meaning);
+		fputs("\n\n", stdout);
+	}
 	fputs("Exit status:\n\n", stdout);
 	for (const struct cs_cmd_status *status = cmd->statuses; status->status; status++) {
 		printf("*%s*\n\t", status->status);

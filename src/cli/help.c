@@ -146,6 +146,10 @@ cs_help_print_command(const struct cs_cmd *cmd)
 		if (view.option.id >= CS_OPTION_ENVIRONMENT)
 			print_option(stdout, &view.option);
 	}
+	if (cmd->columns)
+		fputs("\nColumns:\n", stdout);
+	for (const struct cs_cmd_column *column = cmd->columns; column && column->name; column++)
+		print_entry(stdout, column->name, 18, column->meaning);
 	fputs("\nExit status:\n", stdout);
 	for (const struct cs_cmd_status *status = cmd->statuses; status->status; status++)
 		print_entry(stdout, status->status, 10, status->meaning);

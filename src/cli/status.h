@@ -21,9 +21,15 @@ int cs_status_print_json(const struct cs_targets *targets, const struct cs_summa
 
 /* Sums over causes and reasons. */
 uint64_t cs_status_records(const struct cs_target *target);
-uint64_t cs_status_lost(const struct cs_target *target);
+uint64_t cs_status_lost(const struct cs_target *target); /* without cs_status_cut */
+/* Records without an end because their window ended first: CUPTI gives none to a kernel that runs then, about
+ * one a window (docs/metrics.md). More than that is a loss like any other, and none is cut. */
+uint64_t cs_status_cut(const struct cs_target *target);
 uint64_t cs_status_unlabelled(const struct cs_target *target);
-/* What the writer is doing; "ended" once it has gone without having said so (killed, crashed). */
+/* What the writer is doing; "ended" once it has gone without having said so (killed, crashed), "tracing" all
+ * through a trace on request, "sampling" between the windows of sample mode. */
 const char *cs_status_state(const struct cs_target *target);
+/* When the trace on request ends that runs or waits to begin (CLOCK_REALTIME); 0: there is none. */
+uint64_t cs_status_request_until_ns(const struct cs_target *target);
 
 #endif

@@ -110,6 +110,9 @@ add_status(json_t *object, const struct cs_target *target)
 
 	json_object_set_new(object, "mode", json_string(cs_mode_name((unsigned int)status->mode)));
 	json_object_set_new(object, "state", json_string(cs_status_state(target)));
+	json_object_set_new(object, "request_until_ns",
+		cs_status_request_until_ns(target) ? number(cs_status_request_until_ns(target))
+						   : json_null());
 	json_object_set_new(object, "subscribed", json_boolean(status->subscribed != 0));
 	json_object_set_new(object, "depth", json_string(cs_depth_name((unsigned int)status->depth)));
 	json_object_set_new(object, "heartbeat_ns", number(status->heartbeat_ns));

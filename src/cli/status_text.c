@@ -13,7 +13,7 @@
  * drowning. */
 #define HEARTBEAT_LATE_NS (5 * CS_NS_PER_S)
 
-/* A kernel that runs when its window ends gets no end from CUPTI: about one a window (docs/metrics.md). */
+/* About one a window is normal; status.h. */
 #define EDGE_LOSSES_PER_WINDOW 2U
 
 uint64_t
@@ -33,7 +33,29 @@ cs_status_lost(const struct cs_target *target)
 
 	for (unsigned int i = 0; i < CS_LOSS_CAUSE_COUNT; i++)
 		sum += target->status.lost[i];
-	return sum;
+	return sum - cs_status_cut(target);
+}
+
+uint64_t
+cs_status_cut(const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+	uint64_t cut = status->lost[CS_LOSS_BAD_TIMESTAMP];
+	uint64_t deep = status->windows[CS_DEPTH_DEEP];
+	uint64_t light = status->windows[CS_DEPTH_LIGHT];
+	uint64_t windows = deep > light ? deep : light;
+
+	/* One that is open is not counted yet. */
+	if (status->depth != CS_DEPTH_OFF)
+		windows++;
+	return cut <= EDGE_LOSSES_PER_WINDOW * windows ? cut : 0;
+}
+
+/* Of one cause, as cs_status_lost counts it. */
+static uint64_t
+lost_by(const struct cs_target *target, unsigned int cause)
+{
+	return target->status.lost[cause] - (cause == CS_LOSS_BAD_TIMESTAMP ? cs_status_cut(target) : 0);
 }
 
 uint64_t
@@ -46,11 +68,28 @@ cs_status_unlabelled(const struct cs_target *target)
 	return sum;
 }
 
+uint64_t
+cs_status_request_until_ns(const struct cs_target *target)
+{
+	const struct cs_status *status = &target->status;
+	bool able = status->state == CS_STATE_LEARNING || status->state == CS_STATE_TRACING ||
+		    status->state == CS_STATE_IDLE;
+
+	return target->alive && able && status->request_until_ns > cs_clock_realtime_ns()
+		       ? status->request_until_ns
+		       : 0;
+}
+
 const char *
 cs_status_state(const struct cs_target *target)
 {
 	if (!target->alive && target->status.state != CS_STATE_EXITED)
 		return "ended";
+	if (cs_status_request_until_ns(target))
+		return cs_state_name(CS_STATE_TRACING);
+	if (target->status.state == CS_STATE_TRACING && target->status.mode == CS_MODE_SAMPLE &&
+		target->status.depth == CS_DEPTH_OFF)
+		return "sampling";
 	return cs_state_name((unsigned int)target->status.state);
 }
 
@@ -100,20 +139,18 @@ format_rank(const struct cs_process_info *process, char *text, size_t text_bytes
 		snprintf(text, text_bytes, "%d/%d", process->rank, process->world);
 }
 
-/* Whether something was lost that should not have been: more than the edges of windows take. */
-static bool
-lost_too_much(const struct cs_target *target)
+/* "tracing until 10:11:12Z", or the state alone. */
+static void
+format_state(const struct cs_target *target, char *text, size_t text_bytes)
 {
-	const struct cs_status *status = &target->status;
-	uint64_t lost = cs_status_lost(target);
-	uint64_t deep = status->windows[CS_DEPTH_DEEP];
-	uint64_t light = status->windows[CS_DEPTH_LIGHT];
-	uint64_t windows = deep > light ? deep : light;
+	uint64_t until_ns = cs_status_request_until_ns(target);
+	char clock[CS_UNITS_TEXT_BYTES];
 
-	/* One that is open is not counted yet. */
-	if (status->depth != CS_DEPTH_OFF)
-		windows++;
-	return lost != status->lost[CS_LOSS_BAD_TIMESTAMP] || lost > EDGE_LOSSES_PER_WINDOW * windows;
+	if (until_ns)
+		snprintf(text, text_bytes, "%s until %s", cs_status_state(target),
+			cs_units_format_clock(until_ns, clock));
+	else
+		snprintf(text, text_bytes, "%s", cs_status_state(target));
 }
 
 static void
@@ -131,11 +168,11 @@ add_row(struct cs_table *table, const struct cs_target *target)
 	format_gpus(target, list, sizeof(list));
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", list);
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_mode_name((unsigned int)status->mode));
-	cs_table_add(table, state_style(target), "%s", cs_status_state(target));
+	format_state(target, list, sizeof(list));
+	cs_table_add(table, state_style(target), "%s", list);
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_depth_name((unsigned int)status->depth));
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_count(cs_status_records(target), text));
-	cs_table_add(table, lost_too_much(target) ? CS_STYLE_RED : CS_STYLE_PLAIN, "%s",
-		cs_units_format_count(lost, text));
+	cs_table_add(table, lost ? CS_STYLE_RED : CS_STYLE_PLAIN, "%s", cs_units_format_count(lost, text));
 	cs_table_add(table, CS_STYLE_PLAIN, "%u",
 		target->dictionary->label_count ? target->dictionary->label_count - 1 : 0);
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", cs_units_format_duration(status->cpu_ns, text));
@@ -172,7 +209,7 @@ sum_losses(const struct cs_targets *targets, struct loss_sum sums[CS_LOSS_CAUSE_
 {
 	for (size_t i = 0; i < targets->count; i++) {
 		for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++) {
-			uint64_t lost = targets->items[i]->status.lost[cause];
+			uint64_t lost = lost_by(targets->items[i], cause);
 
 			sums[cause].records += lost;
 			sums[cause].processes += lost != 0;
@@ -187,7 +224,7 @@ print_own_losses(FILE *stream, const struct cs_target *target, const struct loss
 	const char *separator = "";
 
 	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++) {
-		uint64_t lost = target->status.lost[cause];
+		uint64_t lost = lost_by(target, cause);
 
 		if (lost == 0 || sums[cause].processes > 1)
 			continue;
@@ -302,17 +339,30 @@ print_gpu(FILE *stream, const struct cs_gpu *gpu)
 }
 
 static void
+print_long_losses(FILE *stream, const struct cs_target *target)
+{
+	_Atomic uint64_t lost[CS_LOSS_CAUSE_COUNT];
+
+	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++)
+		lost[cause] = lost_by(target, cause);
+	fprintf(stream, "\n  %-16s%s", "lost", cs_status_lost(target) ? "" : " 0");
+	print_counts(stream, lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
+	fprintf(stream, "\n  %-16s %" PRIu64 " at window ends, as is normal", "cut", cs_status_cut(target));
+}
+
+static void
 print_long_one(FILE *stream, const struct cs_target *target)
 {
 	const struct cs_dictionary *dictionary = target->dictionary;
 	const struct cs_process_info *process = &dictionary->process;
 	const struct cs_status *status = &target->status;
 	char text[CS_UNITS_TEXT_BYTES];
-	char rank[32];
+	char rank[80];
 
 	fprintf(stream, "%u  %s\n", target->pid,
 		process->command_line[0] ? process->command_line : process->comm);
-	fprintf(stream, "  %-16s %s\n", "state", cs_status_state(target));
+	format_state(target, rank, sizeof(rank));
+	fprintf(stream, "  %-16s %s\n", "state", rank);
 	print_field(stream, "reason", process->reason);
 	print_field(stream, "subscription",
 		target->alive && status->subscribed
@@ -333,8 +383,7 @@ print_long_one(FILE *stream, const struct cs_target *target)
 	fputc('\n', stream);
 	fprintf(stream, "  %-16s", "records");
 	print_counts(stream, status->records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
-	fprintf(stream, "\n  %-16s%s", "lost", cs_status_lost(target) ? "" : " 0");
-	print_counts(stream, status->lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
+	print_long_losses(stream, target);
 	fprintf(stream, "\n  %-16s %u", "labels", dictionary->label_count ? dictionary->label_count - 1 : 0);
 	if (cs_status_unlabelled(target)) {
 		fputs("; without:", stream);

@@ -201,6 +201,19 @@ cs_targets_rescan(struct cs_targets *targets, size_t *added)
 	return result;
 }
 
+static void
+say_pids_not_found(const struct cs_targets *targets)
+{
+	char list[CS_TARGET_PIDS_MAX * 12] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < targets->query.pid_count; i++)
+		used += (size_t)snprintf(
+			list + used, sizeof(list) - used, "%s%u", i ? ", " : "", targets->query.pids[i]);
+	cs_log_warn("No traced process of pid %s: %s \"%s\"", list,
+		targets->missing ? "there is no directory" : "none in directory", targets->directory);
+}
+
 static int
 say_nothing_found(const struct cs_targets *targets)
 {
@@ -209,9 +222,14 @@ say_nothing_found(const struct cs_targets *targets)
 	if (targets->unreadable)
 		return CS_EXIT_ERROR;
 	if (targets->query.pid_count)
-		cs_log_warn("No traced process of the pids named: directory=\"%s\"", targets->directory);
+		say_pids_not_found(targets);
+	else if (targets->missing)
+		cs_log_warn("No traced process: there is no directory \"%s\"", targets->directory);
 	else
 		cs_log_warn("No traced process: directory=\"%s\"", targets->directory);
+	if (targets->query.pid_count == 0 && !targets->ended)
+		cs_log_info("Start one with `collscope run -- COMMAND`; one that runs as another user, or "
+			    "with COLLSCOPE_DIR, is found with --dir DIR");
 	if (targets->ended)
 		cs_log_info("Processes that have ended and left records: count=%zu", targets->ended);
 	return CS_EXIT_NOTHING;
@@ -232,6 +250,7 @@ cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query)
 		return CS_EXIT_ERROR;
 	}
 	result = cs_targets_rescan(targets, NULL);
+	targets->missing = result == -ENOENT;
 	if (result && result != -ENOENT) {
 		cs_log_error("Cannot read run directory \"%s\": %s", targets->directory, strerror(-result));
 		return CS_EXIT_ERROR;

@@ -45,6 +45,7 @@ struct cs_targets {
 	struct cs_target **items; /* readable ones, by rank, then pid; pointers stay valid until close */
 	size_t count;
 	size_t ended;      /* left out because their writer has gone */
+	bool missing;      /* there is no such directory */
 	size_t unreadable; /* could not be opened (said on stderr) */
 	/* Paths that were looked at before and are not in items: not opened again by a rescan. */
 	char (*rejected)[CS_TARGET_PATH_BYTES];

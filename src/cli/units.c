@@ -139,3 +139,13 @@ cs_units_format_time(uint64_t time_ns, char *text)
 			(unsigned int)(time_ns % CS_NS_PER_S));
 	return text;
 }
+
+char *
+cs_units_format_clock(uint64_t time_ns, char *text)
+{
+	unsigned int seconds = (unsigned int)(time_ns / CS_NS_PER_S % 86400);
+
+	snprintf(text, CS_UNITS_TEXT_BYTES, "%02u:%02u:%02uZ", seconds / 3600, seconds / 60 % 60,
+		seconds % 60);
+	return text;
+}

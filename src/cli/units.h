@@ -25,4 +25,7 @@ char *cs_units_format_count(uint64_t count, char *text);
 /* CLOCK_REALTIME ns as "2026-08-21 10:11:12.345678901" in UTC. */
 char *cs_units_format_time(uint64_t time_ns, char *text);
 
+/* CLOCK_REALTIME ns as "10:11:12Z": today's time of day, UTC. */
+char *cs_units_format_clock(uint64_t time_ns, char *text);
+
 #endif

@@ -6,7 +6,8 @@
  *
  * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
  * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
- * numbers. group: a number; NCCL communicator that the process is a rank of. trace_max_s: what the writer
+ * numbers; so are mode, depth, asked_ms (until when a trace on request runs, from now), skipped (windows).
+ * group: a number; NCCL communicator that the process is a rank of. trace_max_s: what the writer
  * says it allows. subscribed: 0 or 1. reason: text. answer: errno for requests; -1 never answers. hold: stay
  * until stdin ends, answering requests and printing each
  * ("request COMMAND FROM UNTIL ARGUMENT"), and writing the launches once more for each "w" ("wrote BASE_NS");
@@ -34,7 +35,7 @@
 
 struct options {
 	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
-		answer, hold, group, trace_max_s, subscribed;
+		mode, depth, asked_ms, skipped, answer, hold, group, trace_max_s, subscribed;
 	const char *reason;
 };
 
@@ -50,7 +51,8 @@ parse(struct options *options, const char *word)
 		{"dropped", &options->dropped}, {"bad_timestamp", &options->bad_timestamp},
 		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold},
 		{"group", &options->group}, {"trace_max_s", &options->trace_max_s},
-		{"subscribed", &options->subscribed}};
+		{"subscribed", &options->subscribed}, {"mode", &options->mode}, {"depth", &options->depth},
+		{"asked_ms", &options->asked_ms}, {"skipped", &options->skipped}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -91,11 +93,14 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	cs_segment_writer_text(writer, CS_TEXT_REASON, options->reason);
 	cs_segment_writer_text(writer, CS_TEXT_NCCL, "2.28.9");
 	cs_segment_writer_environment(writer, "NCCL_ALGO", "Ring");
-	status->mode = CS_MODE_FULL;
+	status->mode = (uint64_t)options->mode;
+	status->request_until_ns =
+		options->asked_ms ? cs_clock_realtime_ns() + (uint64_t)options->asked_ms * CS_NS_PER_MS : 0;
+	status->windows_skipped = (uint64_t)options->skipped;
 	status->subscribed = options->subscribed != 0;
 	status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
 	status->state = (uint64_t)options->state;
-	status->depth = CS_DEPTH_DEEP;
+	status->depth = (uint64_t)options->depth;
 	status->heartbeat_ns = cs_clock_realtime_ns();
 	status->kernels_seen = 12345;
 	status->graph_launches = (uint64_t)options->launches;
@@ -258,6 +263,8 @@ main(int argc, char **argv)
 		.collectives = 10,
 		.age_ms = 5000,
 		.state = CS_STATE_TRACING,
+		.mode = CS_MODE_FULL,
+		.depth = CS_DEPTH_DEEP,
 		.dropped = 5,
 		.reason = ""};
 	struct cs_segment_options segment = {.version = "0.0.1-test"};

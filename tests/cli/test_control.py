@@ -65,6 +65,41 @@ class Control(cli.Test):
     def test_busy(self):
         self.refused(errno.EBUSY, "refuses: it is yielded: Another tool", state=4, reason="Another tool has CUPTI")
 
+    def test_paused_is_said_once(self):
+        for rank in range(3):
+            self.write(rank=rank, hold=1, answer=errno.EBUSY, state=5, reason="Paused on request")
+        said = self.run_command("trace", "--seconds", "1", "--all", status=2).stderr.splitlines()
+        self.assertEqual(len(said), 2, said)
+        self.assertIn("All 3 processes are paused: `collscope resume --all` first", said[0])
+
+    def test_one_of_several_is_paused(self):
+        paused = self.write(hold=1, answer=errno.EBUSY, state=5, group=1)
+        self.write(rank=1, hold=1, group=1)
+        self.assertIn(f"Process {paused.pid} is paused: `collscope resume --pid {paused.pid}` first",
+                      self.run_command("trace", "--seconds", "1", "--pid", paused.pid, status=2).stderr)
+
+    def test_traced_already(self):
+        writers = [self.write(rank=rank, hold=1, answer=errno.EALREADY, asked_ms=3600000) for rank in range(2)]
+        said = self.run_command("trace", "--seconds", "1", "--all", status=2).stderr
+        self.assertRegex(said, r"All 2 processes are traced on request already, until \d\d:\d\d:\d\dZ \(in (1 h 00 m|59 m 5\d s)\): "
+                               r"wait, or end that trace with --replace")
+        for writer in writers:
+            writer.close()
+            self.assertEqual([r[0] for r in writer.requests], [TRACE, CANCEL])
+
+    def test_replace(self):
+        writer = self.write(hold=1, asked_ms=3600000)
+        self.run_command("trace", "--seconds", "1", "--replace", "--budget", "0.5")
+        writer.close()
+        self.assertEqual([r[3] for r in writer.requests], [(1 << 32) + 500000])
+
+    def test_pause_tells_of_the_trace_that_it_ends(self):
+        self.write(rank=0, hold=1, asked_ms=3600000)
+        self.write(rank=1, hold=1)
+        self.assertRegex(self.run_command("pause", "--all").stderr,
+                         r"That ended the trace of 1 process that was to go on until \d\d:\d\d:\d\dZ \(in ")
+        self.assertNotIn("ended the trace", self.run_command("resume", "--all").stderr)
+
     def test_too_long(self):
         self.refused(errno.ERANGE, r"may be traced for 5\.00 s at most \(COLLSCOPE_TRACE_MAX_S\)", trace_max_s=5)
 
@@ -133,7 +168,7 @@ class Control(cli.Test):
 
     def test_one_that_is_not_there(self):
         writer = self.write(hold=1, group=1)
-        self.assertIn("No traced process", self.run_command("pause", "--pid", writer.pid, "--pid", 1, status=1).stderr)
+        self.assertIn("No traced process of pid 1:", self.run_command("pause", "--pid", writer.pid, "--pid", 1, status=1).stderr)
         writer.close()
         self.assertEqual(writer.requests, [])
 

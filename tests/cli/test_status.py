@@ -49,7 +49,7 @@ class Status(cli.Test):
 
     def test_losses_that_several_have_are_summed(self):
         one = self.write(rank=0, dropped=0, bad_timestamp=3, lost=2)
-        two = self.write(rank=1, dropped=0, bad_timestamp=4)
+        two = self.write(rank=1, dropped=0, bad_timestamp=4)  # no window: more than their ends take
         text = self.run_command("status").stdout
         self.assertEqual([line for line in text.splitlines() if "records lost" in line],
                          [f"{one.pid}: records lost: pool_empty 2", "2 processes: records lost: bad_timestamp 7"])
@@ -64,6 +64,11 @@ class Status(cli.Test):
             text = self.run_command("status", "--color=always", "--pid", writer.pid).stdout
             (row,) = [line for line in text.splitlines() if f"{rank}/8" in line]
             self.assertEqual("\x1b[31m" in row, red, (losses, row))
+            self.assertEqual("records lost" in text, red, text)
+            long = self.run_command("status", "--long", "--pid", writer.pid).stdout
+            cut = 0 if losses.get("bad_timestamp") == 9 else losses.get("bad_timestamp", 0)
+            self.assertIn(f"  cut              {cut} at window ends", long)
+            self.assertEqual("  lost             0" in long, not red, long)
 
     def test_running_only_and_none(self):
         self.write()
@@ -74,7 +79,31 @@ class Status(cli.Test):
     def test_nothing(self):
         self.assertEqual(self.status(status=1)["processes"], [])
         self.assertIn("No traced process", self.run_command("status", status=1).stderr)
-        self.run_command("status", "--pid", 1, status=1)
+        self.assertIn("No traced process of pid 1, 2:", self.run_command("status", "--pid", 1, "--pid", 2, status=1).stderr)
+        said = self.run_command("status", "--dir", self.dir + "/none", status=1).stderr
+        self.assertIn(f'there is no directory "{self.dir}/none"', said)
+        self.assertIn("collscope run -- COMMAND", said)
+
+    def test_states_for_people(self):
+        sample, on_request = 2, 3600000
+        for rank, (options, state, shown) in enumerate([
+                ({"mode": sample, "depth": 0}, "sampling", r"sampling +off"),
+                ({"mode": sample, "depth": 2}, "tracing", r"tracing +deep"),
+                ({"mode": 1, "state": 3, "depth": 0}, "idle", r"idle +off"),
+                ({"mode": 1, "state": 3, "depth": 0, "asked_ms": on_request}, "tracing", r"tracing until \d\d:\d\d:\d\dZ +off"),
+                ({"mode": sample, "depth": 2, "asked_ms": on_request}, "tracing", r"tracing until \d\d:\d\d:\d\dZ +deep"),
+                ({"mode": sample, "state": 5, "depth": 0, "asked_ms": on_request}, "paused", r"paused +off"),
+                ({"mode": sample, "depth": 0, "asked_ms": 1, "age_ms": 6000}, "sampling", r"sampling +off")]):
+            writer = self.write(rank=rank, hold=1, **options)
+            (process,) = self.status("--pid", writer.pid)["processes"]
+            self.assertEqual(process["state"], state, options)
+            self.assertEqual(process["request_until_ns"] is not None, "until" in shown, options)
+            self.assertRegex(self.run_command("status", "--pid", writer.pid).stdout, shown)
+
+    def test_columns_are_explained(self):
+        said = self.run_command("status", "--help").stdout
+        for column in ("STATE", "DEPTH", "LABELS", "RECORDS", "LOST"):
+            self.assertRegex(said, rf"(?m)^  {column} +\S")
 
     def test_collectives(self):
         self.write()

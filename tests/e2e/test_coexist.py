@@ -169,6 +169,25 @@ class Requests(Beside):
             self.end(process)
         self.assertEqual(self.windows(), {})
 
+    def test_a_second_one(self):
+        """It is refused, unless it says that it takes the first one's place; a pause says what it ends."""
+        process = self.start(steps=2400)
+        wait_for(self.segments, "segment")
+        self.assertIsNone(self.status()["request_until_ns"])
+        self.collscope("trace", "--seconds", "60")
+        first = self.status()
+        self.assertEqual(first["state"], "tracing")
+        self.assertIn(f"Process {process.pid} is traced on request already, until ",
+                      self.collscope("trace", "--seconds", "30", status=2).stderr)
+        self.assertEqual(self.status()["request_until_ns"], first["request_until_ns"])
+        self.collscope("trace", "--seconds", "300", "--replace")
+        self.assertGreater(self.status()["request_until_ns"], first["request_until_ns"] + 200_000_000_000)
+        self.assertIn("That ended the trace of 1 process", self.collscope("pause").stderr)
+        self.assertIsNone(self.status()["request_until_ns"])
+        self.assertIn(f"Process {process.pid} is paused: `collscope resume --all` first",
+                      self.collscope("trace", "--seconds", "1", status=2).stderr)
+        process.kill()
+
     def test_budget(self):
         """0.09 of step time where tracing is taken to cost 0.45: a fifth of every second."""
         process = self.start(steps=1600)

@@ -253,6 +253,33 @@ test_refused(void **state)
 	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE, BASE + longest_ns, BASE), 0);
 }
 
+/* A second trace is refused while the first runs or waits, unless it says that it takes its place. */
+static void
+test_second_trace(void **state)
+{
+	struct cs_schedule schedule = make(CS_MODE_DEMAND);
+	struct cs_segment_request replacing = {.command = CS_COMMAND_TRACE,
+		.from_ns = BASE + 600 * MS,
+		.until_ns = BASE + 700 * MS,
+		.argument = CS_TRACE_REPLACE | 500000};
+
+	(void)state;
+	assert_int_equal(request(&schedule, CS_COMMAND_TRACE, BASE + 500 * MS, BASE + 2000 * MS, BASE), 0);
+	assert_int_equal(
+		request(&schedule, CS_COMMAND_TRACE, BASE + 100 * MS, BASE + 200 * MS, BASE), EALREADY);
+	assert_int_equal(
+		request(&schedule, CS_COMMAND_TRACE, BASE + 1999 * MS, BASE + 3000 * MS, BASE + 1999 * MS),
+		EALREADY);
+	assert_int_equal(look(&schedule, BASE + 1000 * MS).depth, CS_DEPTH_DEEP);
+	assert_int_equal(cs_schedule_request(&schedule, &replacing, BASE, BASE), 0);
+	assert_int_equal(schedule.asked_until_ns, replacing.until_ns);
+	assert_int_equal(
+		schedule.asked_window_ns, 50 * MS); /* the share is what the flag leaves of the argument */
+	/* It has ended, though nobody has looked since. */
+	assert_int_equal(
+		request(&schedule, CS_COMMAND_TRACE, BASE + 700 * MS, BASE + 800 * MS, BASE + 700 * MS), 0);
+}
+
 /* Only that very trace. */
 static void
 test_cancelled(void **state)
@@ -375,6 +402,7 @@ main(void)
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_asked),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_second_trace),
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_share),
 		cmocka_unit_test(test_share_in_full_mode),

@@ -95,6 +95,7 @@ static const struct row cs_status_rows[] = {
 	F(step_ratio_ppm),
 	F(trace_max_ns),
 	F(subscribed),
+	F(request_until_ns),
 	F(reserved_gauges),
 	F(cpu_ns),
 	F(trace_ns),
