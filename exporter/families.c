@@ -95,7 +95,7 @@ static const struct cs_family families[CS_FAMILY_COUNT] = {
 		"seconds", "How long a rank with work under way has ended none of it, by the collective it stands at; no sample: none is known to.",
 		LABELS("gpu", "rank", "op", "impl")},
 	[CS_FAMILY_CLOCK_UNCERTAINTY] = {"collscope_clock_uncertainty_seconds", CS_TYPE_GAUGE, CS_COMBINE_MAX,
-		"seconds", "How far the GPU's clock, put against its group's, may be off: spread of the ends of common collectives.",
+		"seconds", "How far the GPU's clock, put against its group's, may be off: spread of the ends of common collectives; 0 on the GPU that the group is put against.",
 		LABELS("gpu")},
 	[CS_FAMILY_INJECTOR_MEMORY] = {"collscope_injector_memory_bytes", CS_TYPE_GAUGE, CS_COMBINE_SUM,
 		"bytes", "Host memory of the injected library, its segment included.",

@@ -51,17 +51,18 @@ number_cell(struct cs_buffer *buffer, int64_t number)
 		cs_buffer_format(buffer, "<td>%" PRId64 "</td>", number);
 }
 
-/* The table lists processes by GPU, whatever order they were found in. */
+/* The table lists processes by GPU, whatever order they were found in, and those that have ended last. */
 struct row {
 	int32_t gpu, rank;
 	uint32_t pid;
+	bool ended;
 	size_t at, bytes; /* in rows.text */
 };
 
 struct rows {
 	struct cs_buffer text;
 	struct row items[CS_PROCESSES_MAX];
-	size_t count;
+	size_t count, ended_count;
 };
 
 static int
@@ -77,6 +78,8 @@ compare_rows(const void *a, const void *b)
 	int by_gpu = compare(first->gpu, second->gpu);
 	int by_rank = compare(first->rank, second->rank);
 
+	if (first->ended != second->ended)
+		return first->ended ? 1 : -1;
 	if (by_gpu)
 		return by_gpu;
 	return by_rank ? by_rank : compare(first->pid, second->pid);
@@ -105,8 +108,10 @@ write_row(void *context, const struct cs_traced *traced)
 	*row = (struct row){.gpu = traced->gpu,
 		.rank = traced->rank,
 		.pid = dictionary->process.pid,
+		.ended = traced->stage != CS_TRACED_LIVE,
 		.at = rows->text.length};
-	cs_buffer_text(&rows->text, "<tr>");
+	rows->ended_count += row->ended;
+	cs_buffer_text(&rows->text, row->ended ? "<tr class=\"ended\">" : "<tr>");
 	number_cell(&rows->text, traced->gpu);
 	number_cell(&rows->text, traced->rank);
 	number_cell(&rows->text, dictionary->process.pid);
@@ -120,8 +125,9 @@ write_row(void *context, const struct cs_traced *traced)
 	row->bytes = rows->text.length - row->at;
 }
 
+/* Returns how many; of those *ended_count are no more. */
 static size_t
-write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest)
+write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest, size_t *ended_count)
 {
 	struct rows rows = {.count = 0};
 
@@ -134,13 +140,14 @@ write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest)
 	for (size_t i = 0; i < rows.count && !buffer->failed; i++)
 		cs_buffer_bytes(buffer, rows.text.data + rows.items[i].at, rows.items[i].bytes);
 	cs_buffer_fini(&rows.text);
+	*ended_count = rows.ended_count;
 	return rows.count;
 }
 
 void
 cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *telemetry_path)
 {
-	size_t count;
+	size_t count, ended_count;
 
 	cs_buffer_text(buffer,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>collscope</title>\n"
@@ -148,7 +155,7 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 		"body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:64rem;padding:0 "
 		"1rem;color:#222}"
 		"table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .75rem;"
-		"border-bottom:1px solid #ddd}code{background:#f4f4f4;padding:0 .25rem}"
+		"border-bottom:1px solid #ddd}code{background:#f4f4f4;padding:0 .25rem}.ended{opacity:.5}"
 		"@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}code{background:#333}}"
 		"</style></head><body>\n<h1>collscope</h1>\n<p>Version " CS_VERSION
 		". Which collective ran, how long it took, and what it did to the step.</p>\n<p><a href=\"");
@@ -158,8 +165,13 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 		"<a href=\"/-/ready\">readiness</a></p>\n<h2>Processes</h2>\n"
 		"<table><thead><tr><th>GPU</th><th>Rank</th><th>PID</th><th>Command</th><th>Mode</th>"
 		"<th>State</th><th>Collectives</th><th>Lost</th><th>Reason</th></tr></thead><tbody>\n");
-	count = write_rows(buffer, ingest);
+	count = write_rows(buffer, ingest, &ended_count);
 	cs_buffer_text(buffer, "</tbody></table>\n");
+	if (ended_count)
+		cs_buffer_format(buffer,
+			"<p>%zu running, %zu ended: what an ended process did is served until "
+			"<code>--collscope.retention</code> is over.</p>\n",
+			count - ended_count, ended_count);
 	if (!count)
 		cs_buffer_text(buffer,
 			"<p>No traced process. Start one with <code>collscope run -- COMMAND</code>, or with "

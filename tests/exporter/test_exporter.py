@@ -670,6 +670,20 @@ class Processes(Case):
         self.assertFalse([key for key in samples if "collective" in key[0] or "process_info" in key[0]])
         self.assertEqual(pick(samples, "exporter_series"), 0)
 
+    def test_page_tells_the_dead_from_the_living(self):
+        dead, living = self.rank(0, 2)[0], self.rank(1, 2)[0]
+        server = self.exporter("--collscope.linger=600s", "--collscope.retention=600s")
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="live") == 2)
+        self.assertNotIn('class="ended"', server.get("/")[2].decode())
+        dead.kill()
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="dead") == 1)
+        page = server.get("/")[2].decode()
+        rows = [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr.*?</tr>", page.split("<tbody>")[1])]
+        self.assertEqual([(row[0], row[1], row[5] == "exited") for row in rows], [("1", "1", False), ("0", "0", True)])
+        self.assertEqual(page.count('<tr class="ended"><td>0</td>'), 1)
+        self.assertIn("<p>1 running, 1 ended: ", page)
+        living.kill()
+
     def test_dead_before_the_start(self):
         writer, label = self.rank(0, 1)
         now = time.time_ns() - 10 * 10**9
