@@ -29,7 +29,9 @@ static const struct cs_cmd_option options[] = {
 		"one, the time of one in collectives, and how much of that nothing hides. Collectives: which "
 		"implementation ran which size, how often, how long, and its share of the traced GPU time."},
 	{OPTION_LONG, 'l', "long", NULL, NULL,
-		"Everything known of each process: GPUs and links, communicators, versions, settings."},
+		"Everything known of each process: GPUs and links, communicators, versions, settings, and "
+		"what "
+		"decided the phases of its steps."},
 	{OPTION_JSON, 0, "json", NULL, NULL, "One JSON object instead; members are only ever added."},
 	{OPTION_RUNNING, 'r', "running", NULL, NULL,
 		"Leave out processes that have ended and whose records are still there."},
@@ -129,7 +131,7 @@ print_text(const struct request *request, const struct cs_targets *targets, cons
 	const struct cs_stalls *stalls)
 {
 	unsigned int width = cs_output_is_terminal() ? cs_output_columns() : 0;
-	int result = request->details ? cs_status_print_long(targets, stdout)
+	int result = request->details ? cs_status_print_long(targets, &summary->phase_rules, stdout)
 				      : cs_status_print_table(targets, stdout, width);
 
 	if (result)
@@ -151,18 +153,19 @@ show(const struct request *request)
 	struct cs_summary summary;
 	struct cs_stalls stalls = {0};
 	struct cs_targets targets;
+	bool analysed = request->collectives || request->details;
 	int status = cs_targets_open(&targets, &request->query);
 	int result = 0;
 
 	cs_summary_init(&summary);
 	if (status == CS_EXIT_ERROR)
 		goto out;
-	if (targets.count && (request->collectives || cs_stalls_suspected(&targets, cs_clock_realtime_ns(),
-							      stall_threshold_ns())))
+	if (targets.count &&
+		(analysed || cs_stalls_suspected(&targets, cs_clock_realtime_ns(), stall_threshold_ns())))
 		result = summarize(&targets, request->steps_file, &summary, &stalls);
 	if (result == 0 && request->json)
-		result = cs_status_print_json(
-			&targets, request->collectives ? &summary : NULL, &stalls, stdout);
+		result = cs_status_print_json(&targets, analysed ? &summary.phase_rules : NULL,
+			request->collectives ? &summary : NULL, &stalls, stdout);
 	else if (result == 0 && targets.count)
 		result = print_text(request, &targets, &summary, &stalls);
 	if (result == -ENOMEM)

@@ -14,10 +14,11 @@
 
 /* 0 or -ENOMEM. */
 int cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width);
-int cs_status_print_long(const struct cs_targets *targets, FILE *stream);
-/* One object and a newline. `summary` may be NULL. */
-int cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary,
-	const struct cs_stalls *stalls, FILE *stream);
+int cs_status_print_long(
+	const struct cs_targets *targets, const struct cs_phase_rules *phase_rules, FILE *stream);
+/* One object and a newline. `phase_rules` and `summary` may be NULL: left out. */
+int cs_status_print_json(const struct cs_targets *targets, const struct cs_phase_rules *phase_rules,
+	const struct cs_summary *summary, const struct cs_stalls *stalls, FILE *stream);
 
 /* Sums over causes and reasons. */
 uint64_t cs_status_records(const struct cs_target *target);

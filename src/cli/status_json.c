@@ -168,6 +168,27 @@ process_object(const struct cs_target *target)
 }
 
 static json_t *
+phases_array(const struct cs_phase_rules *phase_rules, const struct cs_target *target)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < phase_rules->count; i++) {
+		const struct cs_phase_rules_row *row = &phase_rules->rows[i];
+		const char *name = cs_phase_rules_name(row);
+		json_t *object;
+
+		if (row->target != target)
+			continue;
+		object = json_pack("{s:s, s:s, s:o, s:o, s:o}", "phase", cs_phase_name(row->phase),
+			"phase_rule", cs_phase_rule_name(row->rule), "phase_line",
+			row->line ? number(row->line) : json_null(), "phase_name",
+			name ? json_string(name) : json_null(), "steps", number(row->steps));
+		json_array_append_new(rows, object);
+	}
+	return rows;
+}
+
+static json_t *
 share_or_null(uint64_t part, uint64_t whole)
 {
 	return whole ? json_real((double)part / (double)whole) : json_null();
@@ -291,8 +312,8 @@ stall_object(const struct cs_stalled_rank *stalled)
 }
 
 int
-cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *summary,
-	const struct cs_stalls *stalls, FILE *stream)
+cs_status_print_json(const struct cs_targets *targets, const struct cs_phase_rules *phase_rules,
+	const struct cs_summary *summary, const struct cs_stalls *stalls, FILE *stream)
 {
 	json_t *stalled = json_array();
 	json_t *processes = json_array();
@@ -300,8 +321,13 @@ cs_status_print_json(const struct cs_targets *targets, const struct cs_summary *
 		json_pack("{s:i, s:s}", "version", STATUS_JSON_VERSION, "directory", targets->directory);
 	int result = 0;
 
-	for (size_t i = 0; i < targets->count; i++)
-		json_array_append_new(processes, process_object(targets->items[i]));
+	for (size_t i = 0; i < targets->count; i++) {
+		json_t *process = process_object(targets->items[i]);
+
+		if (phase_rules)
+			json_object_set_new(process, "phases", phases_array(phase_rules, targets->items[i]));
+		json_array_append_new(processes, process);
+	}
 	json_object_set_new(root, "processes", processes);
 	for (size_t i = 0; i < stalls->count; i++)
 		json_array_append_new(stalled, stall_object(&stalls->ranks[i]));

@@ -351,7 +351,7 @@ print_long_losses(FILE *stream, const struct cs_target *target)
 }
 
 static void
-print_long_one(FILE *stream, const struct cs_target *target)
+print_long_one(FILE *stream, const struct cs_target *target, const struct cs_phase_rules *phase_rules)
 {
 	const struct cs_dictionary *dictionary = target->dictionary;
 	const struct cs_process_info *process = &dictionary->process;
@@ -391,6 +391,7 @@ print_long_one(FILE *stream, const struct cs_target *target)
 			stream, status->unlabelled, CS_UNLABELLED_REASON_COUNT, cs_unlabelled_reason_name);
 	}
 	fprintf(stream, "\n  %-16s %" PRIu64 "\n", "graph launches", (uint64_t)status->graph_launches);
+	cs_phase_rules_print(phase_rules, target, stream);
 	fprintf(stream, "  %-16s CPU %s", "cost", cs_units_format_duration(status->cpu_ns, text));
 	fprintf(stream, ", host memory %s", cs_units_format_bytes(status->host_memory_bytes, text));
 	fprintf(stream, ", GPU memory %s\n", cs_units_format_bytes(status->device_memory_bytes, text));
@@ -418,12 +419,12 @@ print_long_one(FILE *stream, const struct cs_target *target)
 }
 
 int
-cs_status_print_long(const struct cs_targets *targets, FILE *stream)
+cs_status_print_long(const struct cs_targets *targets, const struct cs_phase_rules *phase_rules, FILE *stream)
 {
 	for (size_t i = 0; i < targets->count; i++) {
 		if (i)
 			fputc('\n', stream);
-		print_long_one(stream, targets->items[i]);
+		print_long_one(stream, targets->items[i], phase_rules);
 	}
 	return 0;
 }

@@ -45,6 +45,7 @@ cs_summary_fini(struct cs_summary *summary)
 		free(summary->coverage[i].windows);
 	free(summary->coverage);
 	cs_step_summary_fini(&summary->steps);
+	cs_phase_rules_fini(&summary->phase_rules);
 	*summary = (struct cs_summary){0};
 }
 
@@ -161,7 +162,9 @@ take_step(void *context, const struct cs_step *step)
 {
 	struct cs_summary *summary = context;
 
-	if (cs_step_summary_add(&summary->steps, step))
+	if (cs_step_summary_add(&summary->steps, step) ||
+		cs_phase_rules_add(
+			&summary->phase_rules, cs_feed_borrow_target(summary->feed, step->source), step))
 		summary->failure = -ENOMEM;
 }
 
@@ -244,6 +247,7 @@ cs_summary_finish(struct cs_summary *summary)
 	summary->traced_ns = 0;
 	summary->gpu_count = 0;
 	cs_step_summary_finish(&summary->steps);
+	cs_phase_rules_finish(&summary->phase_rules);
 	for (size_t i = 0; i < summary->coverage_count; i++) {
 		unsigned int gpus = (unsigned int)__builtin_popcount(summary->coverage[i].gpus);
 

@@ -10,6 +10,7 @@
 #define CS_SUMMARY_H
 
 #include "feed.h"
+#include "phase_rules.h"
 #include "step_summary.h"
 
 #include <stddef.h>
@@ -42,6 +43,7 @@ struct cs_summary {
 	uint64_t traced_ns; /* deep tracing that the rings still cover, summed over GPUs; 0 unknown */
 	size_t gpu_count;
 	struct cs_step_summary steps;
+	struct cs_phase_rules phase_rules;
 	/* private */
 	void *tree;
 	struct cs_summary_coverage *coverage;

@@ -125,6 +125,19 @@ class Status(cli.Test):
                      "uuid          GPU-dead0000-0000-0000-0000-000000000000", "fedcba9876543210", "2.28.9", "traced           deep "):
             self.assertIn(part, text)
 
+    def test_what_decided_the_phases(self):
+        self.write(launches=5)
+        rules = os.path.join(self.dir, "rules")
+        for text, row, said in (("draft collectives=1\nprefill collectives=10\n", ("prefill", "user", 2, None), "prefill by user, line 2"),
+                                ("draft collectives=1\n", ("unknown", "none", None, None), "unknown by none")):
+            with open(rules, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            (process,) = self.status("--long", "--steps", rules)["processes"]
+            counts = {tuple(one[key] for key in ("phase", "phase_rule", "phase_line", "phase_name")): one["steps"] for one in process["phases"]}
+            self.assertEqual(counts.get(row), 5)
+            self.assertIn(f"  steps            5 {said}\n", self.run_command("status", "--long", "--steps", rules).stdout)
+        self.assertNotIn("phases", self.status()["processes"][0])
+
     def test_narrow_and_coloured(self):
         self.write(hold=1)
         self.assertNotIn("\033", self.run_command("status").stdout)

@@ -740,6 +740,14 @@ class Founding(Counted, NodeTest):
         self.assertLessEqual({key[1] for key in rules}, {"marker", "signature"})
         self.assertEqual({key[::2] for key in rules}, marked)
 
+    def test_status_says_what_decided(self):
+        expected = collections.Counter((line["pid"], line["phase"], line["phase_rule"], line["phase_line"], line["phase_name"])
+                                       for line in self.node.dump("step"))
+        processes = json.loads(self.node.collscope("status", "--json", "--long"))["processes"]
+        found = {(process["pid"], row["phase"], row["phase_rule"], row["phase_line"], row["phase_name"]): row["steps"]
+                 for process in processes for row in process["phases"]}
+        self.assertEqual(found, expected)
+
     def test_first_steps(self):
         """From the very first launch on."""
         first = {}
