@@ -242,10 +242,11 @@ cs_governor_learn(struct cs_governor *governor, const struct cs_pace_summary *su
 	if (summary->active_ns == 0)
 		return;
 	learn_bound(governor, summary);
-	/* A stump of a window (its first half was idle, or a request cut it off) says nothing of its length.
-	 */
-	if (summary->step_ns != 0 || summary->active_ns >= window_ns / 2)
-		learn_steps(governor, summary, window_ns);
+	if (summary->step_ns == 0 && summary->active_ns < window_ns / 2 &&
+		++governor->stumps < CS_GOVERNOR_STUMPS)
+		return;
+	governor->stumps = 0;
+	learn_steps(governor, summary, window_ns);
 }
 
 void

@@ -54,8 +54,12 @@
 #define CS_GOVERNOR_WINDOW_MAX_NS       10000000000ULL
 #define CS_GOVERNOR_WINDOW_CALM         8U
 #define CS_GOVERNOR_VAIN                64U
-#define CS_GOVERNOR_QUICK               6U
-#define CS_GOVERNOR_QUICK_NS            2500000000ULL
+/* A window whose work began in its second half says nothing of its length: it was idle, or cut off. So many
+ * in a row do: what ran before was launched before it and is not on record, as of steps that are longer than
+ * the window. */
+#define CS_GOVERNOR_STUMPS   2U
+#define CS_GOVERNOR_QUICK    6U
+#define CS_GOVERNOR_QUICK_NS 2500000000ULL
 /* Intervals in each state before a measurement counts; of steps from CS_GOVERNOR_LONG_NS on, which vary less
  * and come rarely, fewer. */
 #define CS_GOVERNOR_SAMPLES_MIN  8U
@@ -70,9 +74,10 @@ struct cs_governor {
 	bool old;            /* the measurement is: launches are not seen any more */
 	unsigned int exponent, calm;
 	unsigned int window_exponent, window_calm;
-	unsigned int vain;  /* windows until boundaries are looked for again */
-	unsigned int quick; /* windows with records that are still to come quickly */
-	bool skipped;       /* since the last choice */
+	unsigned int stumps; /* in a row, none of which taught anything */
+	unsigned int vain;   /* windows until boundaries are looked for again */
+	unsigned int quick;  /* windows with records that are still to come quickly */
+	bool skipped;        /* since the last choice */
 	struct cs_spending spending;
 };
 

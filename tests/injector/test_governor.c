@@ -330,6 +330,32 @@ test_no_boundaries(void **state)
 	assert_true(shortest >= 2 * CS_GOVERNOR_VAIN);
 }
 
+/* Steps that are as long as the window: what runs when it begins was launched before and is not on record, so
+ * its work begins late, in one window after the other. */
+static void
+test_stumps(void **state)
+{
+	struct cs_governor governor = make(0.01);
+	struct cs_governor_choice choice;
+	struct cs_pace_summary seen = window(100 * MS, 0, 50);
+
+	(void)state;
+	seen.active_ns = seen.busy_ns = 40 * MS;
+	for (unsigned int i = 0; i < 2; i++) {
+		cs_governor_choose(&governor, &choice);
+		assert_int_equal(choice.window_ns, 100 * MS);
+		cs_governor_learn(&governor, &seen, (1000 + 10 * i) * S);
+	}
+	cs_governor_choose(&governor, &choice);
+	assert_int_equal(choice.window_ns, 200 * MS);
+	/* One alone may have been idle. */
+	seen.length_ns = 200 * MS;
+	seen.active_ns = seen.busy_ns = 80 * MS;
+	cs_governor_learn(&governor, &seen, 1020 * S);
+	cs_governor_choose(&governor, &choice);
+	assert_int_equal(choice.window_ns, 200 * MS);
+}
+
 /* An idle or hardly busy window teaches nothing. */
 static void
 test_idle_window(void **state)
@@ -498,6 +524,7 @@ main(void)
 		cmocka_unit_test(test_window_covers_steps),
 		cmocka_unit_test(test_window_doubles),
 		cmocka_unit_test(test_no_boundaries),
+		cmocka_unit_test(test_stumps),
 		cmocka_unit_test(test_idle_window),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_quick_start),

@@ -24,33 +24,33 @@
 
 static struct cs_status status;
 static struct cs_worker w;
-static struct cs_pace pace;
+static struct cs_pace recorded;
 static bool subscribed;
 static struct cs_steps_graph measured;
 
 void
 cs_delivery_pace_begin(uint64_t now_ns)
 {
-	cs_pace_begin(&pace, now_ns);
+	cs_pace_begin(&recorded, now_ns);
 }
 
 void
 cs_delivery_pace_end(uint64_t now_ns)
 {
-	cs_pace_end(&pace, now_ns);
+	cs_pace_end(&recorded, now_ns);
 }
 
 void
 cs_delivery_pace_look(uint64_t *kernels, uint64_t *first_ns)
 {
-	*kernels = pace.kernels;
-	*first_ns = pace.waiting_ns != 0 ? pace.after_ns : pace.first_ns;
+	*kernels = recorded.kernels;
+	*first_ns = recorded.waiting_ns != 0 ? recorded.after_ns : recorded.first_ns;
 }
 
 void
-cs_delivery_pace_take(struct cs_pace *copy)
+cs_delivery_pace_take(struct cs_pace *pace)
 {
-	*copy = pace;
+	*pace = recorded;
 }
 
 bool
@@ -93,7 +93,7 @@ setup(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	memset(&status, 0, sizeof(status));
-	memset(&pace, 0, sizeof(pace));
+	memset(&recorded, 0, sizeof(recorded));
 	memset(&measured, 0, sizeof(measured));
 	subscribed = false;
 	w.status = &status;
@@ -147,7 +147,7 @@ hand_over(uint64_t from_ns, uint64_t until_ns, uint64_t count)
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t start_ns = from_ns + (until_ns - from_ns) * i / count;
 
-		cs_pace_kernel(&pace, 0, 0, start_ns, start_ns + 1000);
+		cs_pace_kernel(&recorded, 0, 0, start_ns, start_ns + 1000);
 	}
 }
 
@@ -316,7 +316,7 @@ prolong(void)
 {
 	assert_true(turn_at(0));
 	w.lingering = true;
-	cs_pace_wait(&pace, BASE + 100 * MS);
+	cs_pace_wait(&recorded, BASE + 100 * MS);
 	assert_true(turn_at(100 * MS));
 	hand_over(BASE + 990 * MS, BASE + 1000 * MS, 10);
 	turn_at(1000 * MS);
