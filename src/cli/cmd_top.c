@@ -7,6 +7,7 @@
 #include "output.h"
 #include "status.h"
 #include "summary.h"
+#include "units.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -51,30 +52,45 @@ struct request {
 	uint64_t count; /* 0: no end */
 };
 
-/* A turn's summary is of the collectives that the analysis let go in that turn: they ended about two seconds
- * ago. */
+/* Windows of sample mode come every ten seconds, pictures every second. */
+static void
+print_age(const struct cs_summary *summary)
+{
+	uint64_t now_ns = cs_clock_realtime_ns();
+	char text[CS_UNITS_TEXT_BYTES];
+
+	printf("Last window %s ago\n",
+		cs_units_format_duration(
+			now_ns > summary->newest_ns ? now_ns - summary->newest_ns : 0, text));
+}
+
+/* The summary is of the collectives that the analysis let go in the latest turn that let some go: in that
+ * turn they had ended about two seconds before. */
 static int
-draw(const struct cs_targets *targets, struct cs_summary *summary)
+draw(const struct cs_targets *targets, const struct cs_summary *summary, bool fresh)
 {
 	bool terminal = cs_output_is_terminal();
 	unsigned int width = terminal ? cs_output_columns() : 0;
 	size_t limit = ROWS_DEFAULT;
-	int result = cs_summary_finish(summary);
+	int result;
 
 	if (terminal) {
 		unsigned int rows = cs_output_rows();
+		/* Headings, blank lines, the age and the cursor's own line; the table of steps. */
+		size_t used = targets->count + 7 + CS_SUMMARY_REMARKS + summary->steps.count + 2;
 
-		/* Headings, blank lines and the cursor's own line. */
-		limit = rows > targets->count + 6 ? rows - targets->count - 6 : 1;
+		limit = rows > used ? rows - used : 1;
 		fputs("\033[H\033[2J", stdout);
 	}
-	if (result == 0)
-		result = cs_status_print_table(targets, stdout, width);
+	result = cs_status_print_table(targets, stdout, width);
 	fputc('\n', stdout);
-	if (result == 0 && summary->count)
+	if (result == 0 && summary->count) {
+		if (!fresh)
+			print_age(summary);
 		result = cs_summary_print(summary, stdout, limit, width);
-	else
-		puts("No collectives in this interval");
+	} else {
+		puts("No collectives yet");
+	}
 	if (!terminal)
 		fputc('\n', stdout);
 	return result ? result : cs_output_flush();
@@ -107,29 +123,89 @@ turn(struct cs_targets *targets, struct cs_feed *feed)
 	return result;
 }
 
+static bool
+samples(const struct cs_targets *targets)
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		if (targets->items[i]->status.mode == CS_MODE_SAMPLE)
+			return true;
+	}
+	return false;
+}
+
+/* What is shown, until something newer comes. */
+struct picture {
+	struct cs_summary summary;
+	struct cs_analysis_sink sink; /* of the summary */
+	bool restart;                 /* what comes next begins a new one */
+	bool fresh;                   /* something has come in this turn */
+};
+
+static void
+begin_again(struct picture *picture)
+{
+	if (picture->restart)
+		cs_summary_restart(&picture->summary);
+	picture->restart = false;
+	picture->fresh = true;
+}
+
+static void
+take_step(void *context, const struct cs_step *step)
+{
+	struct picture *picture = context;
+
+	begin_again(picture);
+	picture->sink.step(&picture->summary, step);
+}
+
+static void
+take_collective(void *context, const struct cs_collective *collective)
+{
+	struct picture *picture = context;
+
+	begin_again(picture);
+	picture->sink.collective(&picture->summary, collective);
+}
+
+static void
+take_other(void *context, uint32_t source, const struct cs_record *record)
+{
+	struct picture *picture = context;
+
+	picture->sink.other(&picture->summary, source, record);
+}
+
 static int
 watch(const struct request *request, struct cs_targets *targets)
 {
 	const char *steps_file = getenv("COLLSCOPE_STEPS");
-	struct cs_summary summary;
-	struct cs_analysis_sink sink = cs_summary_sink(&summary);
+	struct picture picture = {.fresh = false};
+	struct cs_analysis_sink sink = {
+		.context = &picture, .step = take_step, .collective = take_collective, .other = take_other};
 	struct cs_feed *feed = NULL;
+	unsigned int turns = 0; /* in a row that brought something */
 	int result = cs_feed_new(targets, steps_file && *steps_file ? steps_file : NULL, &sink, &feed);
 
+	cs_summary_init(&picture.summary);
+	picture.sink = cs_summary_sink(&picture.summary);
+	picture.summary.live = true;
+	cs_summary_attach(&picture.summary, feed);
 	for (uint64_t shown = 0; result == 0 && (request->count == 0 || shown < request->count); shown++) {
 		sleep_for(request->interval_ns);
-		cs_summary_init(&summary);
-		cs_summary_attach(&summary, feed);
+		/* A window that goes on in a second turn is one picture all the same: without that the rest
+		 * of it, some collectives, would stand there until the next window. */
+		picture.restart = turns != 1 || !samples(targets);
+		picture.fresh = false;
 		result = turn(targets, feed);
+		turns = picture.fresh ? turns + 1 : 0;
 		if (result == 0)
-			result = draw(targets, &summary);
-		cs_summary_fini(&summary);
+			result = cs_summary_finish(&picture.summary);
+		if (result == 0)
+			result = draw(targets, &picture.summary, picture.fresh);
 	}
-	/* What is pending goes nowhere. */
-	cs_summary_init(&summary);
-	cs_summary_attach(&summary, feed);
-	cs_feed_destroy(feed);
-	cs_summary_fini(&summary);
+	cs_feed_destroy(feed); /* hands out what is pending, to nobody's eyes */
+	cs_summary_fini(&picture.summary);
 	if (result == -ENOMEM)
 		cs_log_error("Cannot go on: %s", strerror(ENOMEM));
 	return result ? CS_EXIT_ERROR : CS_EXIT_OK;
@@ -196,11 +272,13 @@ const struct cs_cmd cs_cmd_top_description = {
 	.name = "top",
 	.summary = "watch processes and collectives live",
 	.synopsis = "[options]",
-	.description =
-		"Shows again and again the table of `collscope status` and the collectives of the last "
-		"interval: "
-		"which implementation ran which size, how often, how long. They are about two seconds old, "
-		"because ranks are matched first. Ctrl-C ends it.",
+	.description = "Shows again and again the table of `collscope status`, and the steps and collectives "
+		       "of the last "
+		       "interval or, in sample mode, of the last window: as `collscope status --collectives` "
+		       "has them. "
+		       "They are about two seconds old, because ranks are matched first; what is older says "
+		       "its age. "
+		       "Ctrl-C ends it.",
 	.options = options,
 	.examples = examples,
 	.statuses = statuses,

@@ -24,10 +24,21 @@ cs_step_summary_fini(struct cs_step_summary *summary)
 	*summary = (struct cs_step_summary){0};
 }
 
+/* They stand in another order once the summary has been finished. */
+static struct cs_step_row *
+find_row(struct cs_step_summary *summary, uint8_t phase)
+{
+	for (size_t i = 0; i < CS_PHASE_COUNT; i++) {
+		if (summary->rows[i].phase == phase)
+			return &summary->rows[i];
+	}
+	return find_row(summary, CS_PHASE_UNKNOWN);
+}
+
 int
 cs_step_summary_add(struct cs_step_summary *summary, const struct cs_step *step)
 {
-	struct cs_step_row *row = &summary->rows[step->phase < CS_PHASE_COUNT ? step->phase : 0];
+	struct cs_step_row *row = find_row(summary, step->phase);
 	uint64_t duration_ns = step->end_ns - step->start_ns;
 
 	if (!step->complete || step->depth != CS_DEPTH_DEEP)

@@ -40,7 +40,7 @@ void cs_step_summary_init(struct cs_step_summary *summary);
 void cs_step_summary_fini(struct cs_step_summary *summary);
 /* 0 or -ENOMEM. Steps that are incomplete or not deep are left out. */
 int cs_step_summary_add(struct cs_step_summary *summary, const struct cs_step *step);
-/* Sorts and computes quantiles; no more steps may be added. */
+/* Sorts and computes quantiles. More may be added, and the summary finished again. */
 void cs_step_summary_finish(struct cs_step_summary *summary);
 /* For people; nothing when there is no step. 0 or -ENOMEM. */
 int cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, unsigned int width);

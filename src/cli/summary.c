@@ -8,16 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What deep tracing the ring of one process still covers. */
-struct cs_summary_coverage {
-	const struct cs_target *target;
-	uint32_t gpus;      /* bit per index: those with collectives */
-	uint64_t oldest_ns; /* start of the oldest collective in the ring */
-	uint64_t newest_ns;
-	uint64_t window_ns; /* closed deep windows, from oldest_ns on */
-	struct cs_record *windows;
-	size_t window_count;
-};
+/* Windows that wait for their collectives when nothing restarts the summary, as on an idle server. */
+#define LIVE_WINDOWS 64U
 
 void
 cs_summary_init(struct cs_summary *summary)
@@ -32,8 +24,8 @@ keep_node(void *node)
 	(void)node; /* rows are freed through summary->rows */
 }
 
-void
-cs_summary_fini(struct cs_summary *summary)
+static void
+forget_rows(struct cs_summary *summary)
 {
 	tdestroy(summary->tree, keep_node);
 	for (size_t i = 0; i < summary->count; i++) {
@@ -41,11 +33,40 @@ cs_summary_fini(struct cs_summary *summary)
 		free(summary->rows[i]);
 	}
 	free(summary->rows);
+	summary->tree = NULL;
+	summary->rows = NULL;
+	summary->count = 0;
+	cs_step_summary_fini(&summary->steps);
+	cs_step_summary_init(&summary->steps);
+	cs_phase_rules_fini(&summary->phase_rules);
+}
+
+void
+cs_summary_restart(struct cs_summary *summary)
+{
+	forget_rows(summary);
+	for (size_t i = 0; i < summary->coverage_count; i++) {
+		struct cs_summary_coverage *coverage = &summary->coverage[i];
+		size_t kept = 0;
+
+		for (size_t j = 0; j < coverage->window_count; j++) {
+			if (coverage->windows[j].end_ns > coverage->newest_ns)
+				coverage->windows[kept++] = coverage->windows[j];
+		}
+		coverage->window_count = kept;
+		coverage->gpus = 0;
+		coverage->oldest_ns = UINT64_MAX;
+		coverage->newest_ns = 0;
+	}
+}
+
+void
+cs_summary_fini(struct cs_summary *summary)
+{
+	forget_rows(summary);
 	for (size_t i = 0; i < summary->coverage_count; i++)
 		free(summary->coverage[i].windows);
 	free(summary->coverage);
-	cs_step_summary_fini(&summary->steps);
-	cs_phase_rules_fini(&summary->phase_rules);
 	*summary = (struct cs_summary){0};
 }
 
@@ -179,6 +200,9 @@ take_other(void *context, uint32_t source, const struct cs_record *record)
 		(record->flags & CS_RECORD_WINDOW_FOREIGN))
 		return;
 	coverage = find_coverage(summary, cs_feed_borrow_target(summary->feed, source));
+	if (coverage && summary->live && coverage->window_count == LIVE_WINDOWS)
+		memmove(coverage->windows, coverage->windows + 1,
+			--coverage->window_count * sizeof(*coverage->windows));
 	grown = coverage ? reallocarray(
 				   coverage->windows, coverage->window_count + 1, sizeof(*coverage->windows))
 			 : NULL;
@@ -205,7 +229,7 @@ cs_summary_attach(struct cs_summary *summary, const struct cs_feed *feed)
 
 /* Closed windows as far as the ring still holds their records, and the one that is open now. */
 static uint64_t
-covered_ns(const struct cs_summary_coverage *coverage)
+covered_ns(const struct cs_summary_coverage *coverage, bool live)
 {
 	const struct cs_status *status = &coverage->target->status;
 	uint64_t sum_ns = 0;
@@ -218,8 +242,11 @@ covered_ns(const struct cs_summary_coverage *coverage)
 		uint64_t start_ns =
 			window->start_ns > coverage->oldest_ns ? window->start_ns : coverage->oldest_ns;
 
-		if (window->end_ns > start_ns)
-			sum_ns += window->end_ns - start_ns;
+		uint64_t end_ns =
+			live && window->end_ns > coverage->newest_ns ? coverage->newest_ns : window->end_ns;
+
+		if (end_ns > start_ns)
+			sum_ns += end_ns - start_ns;
 	}
 	if (status->depth == CS_DEPTH_DEEP) {
 		if (since_ns < coverage->oldest_ns)
@@ -246,13 +273,16 @@ cs_summary_finish(struct cs_summary *summary)
 {
 	summary->traced_ns = 0;
 	summary->gpu_count = 0;
+	summary->newest_ns = 0;
 	cs_step_summary_finish(&summary->steps);
 	cs_phase_rules_finish(&summary->phase_rules);
 	for (size_t i = 0; i < summary->coverage_count; i++) {
 		unsigned int gpus = (unsigned int)__builtin_popcount(summary->coverage[i].gpus);
 
-		summary->traced_ns += covered_ns(&summary->coverage[i]) * gpus;
+		summary->traced_ns += covered_ns(&summary->coverage[i], summary->live) * gpus;
 		summary->gpu_count += gpus;
+		if (summary->coverage[i].newest_ns > summary->newest_ns)
+			summary->newest_ns = summary->coverage[i].newest_ns;
 	}
 	for (size_t i = 0; i < summary->count; i++) {
 		struct cs_summary_row *row = summary->rows[i];

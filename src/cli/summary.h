@@ -19,6 +19,16 @@
 
 #define CS_SHARE_UNKNOWN (-1.0)
 
+/* What a process is to the summary: its windows, in part private to summary.c. */
+struct cs_summary_coverage {
+	const struct cs_target *target;
+	uint32_t gpus;      /* bit per index: those with collectives */
+	uint64_t oldest_ns; /* start of the oldest collective in the ring */
+	uint64_t newest_ns;
+	struct cs_record *windows;
+	size_t window_count;
+};
+
 struct cs_summary_row {
 	/* the key */
 	uint8_t op, impl, dtype, phase, algorithm, protocol;
@@ -42,12 +52,16 @@ struct cs_summary {
 	size_t count;
 	uint64_t traced_ns; /* deep tracing that the rings still cover, summed over GPUs; 0 unknown */
 	size_t gpu_count;
+	uint64_t newest_ns; /* end of the newest collective; 0 none */
 	struct cs_step_summary steps;
 	struct cs_phase_rules phase_rules;
+	/* For summaries that are restarted: traced is what lies between the oldest and the newest collective
+	 * taken, as windows are told of before their collectives. Set it after cs_summary_init. */
+	bool live;
+	struct cs_summary_coverage *coverage; /* processes with records */
+	size_t coverage_count;
 	/* private */
 	void *tree;
-	struct cs_summary_coverage *coverage;
-	size_t coverage_count;
 	const struct cs_feed *feed;
 	int failure;
 };
@@ -59,7 +73,11 @@ void cs_summary_fini(struct cs_summary *summary);
 struct cs_analysis_sink cs_summary_sink(struct cs_summary *summary);
 void cs_summary_attach(struct cs_summary *summary, const struct cs_feed *feed);
 
-/* Sorts, computes quantiles and shares. 0 or -ENOMEM (met on the way). */
+/* Forgets all but the windows whose collectives may be still to come. */
+void cs_summary_restart(struct cs_summary *summary);
+
+/* Sorts, computes quantiles and shares. More may be taken, and the summary finished again. 0 or -ENOMEM (met
+ * on the way). */
 int cs_summary_finish(struct cs_summary *summary);
 
 /* Neighbouring sizes at which an operation is run by the same implementation, or the same several. */
@@ -77,8 +95,11 @@ struct cs_summary_range {
  */
 int cs_summary_switches(const struct cs_summary *summary, struct cs_summary_range **ranges, size_t *count);
 
-/* For people: the steps, a blank line, the collectives. 0 or -ENOMEM. `limit`: rows of collectives at most, 0
- * all. */
+/* Lines that stand under the table of collectives, at most. */
+#define CS_SUMMARY_REMARKS 3U
+
+/* For people: the steps, a blank line, the collectives, what their columns rest on. 0 or -ENOMEM. `limit`:
+ * rows of collectives at most, 0 all. */
 int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width);
 
 #endif

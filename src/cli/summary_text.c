@@ -6,6 +6,7 @@
 #include "units.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 static void
@@ -92,6 +93,47 @@ add_row(struct cs_table *table, const struct cs_summary_row *row)
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", algorithm);
 }
 
+/* What the columns rest on: a mean over one collective in ten is not a mean. */
+static void
+print_basis(const struct cs_summary *summary, FILE *stream)
+{
+	uint64_t matched = 0, count = 0;
+
+	for (size_t i = 0; i < summary->count; i++) {
+		matched += summary->rows[i]->matched;
+		count += summary->rows[i]->count;
+	}
+	fputs("COUNT: over all ranks. GPU TIME: share of the traced time.\n", stream);
+	if (matched)
+		fprintf(stream, "MEAN WAIT, BUS BW: of the %.1f %% that every rank was seen of.\n",
+			100 * (double)matched / (double)count);
+	else
+		fputs("MEAN WAIT, BUS BW: unknown, as no collective was seen on every rank.\n", stream);
+}
+
+static void
+print_skipped(const struct cs_summary *summary, FILE *stream)
+{
+	const char *separator = "";
+
+	for (size_t i = 0; i < summary->coverage_count; i++) {
+		const struct cs_target *target = summary->coverage[i].target;
+		uint64_t skipped = target->status.windows_skipped;
+		int32_t rank = target->dictionary->process.rank;
+
+		if (skipped == 0)
+			continue;
+		if (rank >= 0)
+			fprintf(stream, "%sRank %d", separator, rank);
+		else
+			fprintf(stream, "%sProcess %u", separator, target->pid);
+		fprintf(stream, " skipped %" PRIu64 " window%s (budget)", skipped, skipped == 1 ? "" : "s");
+		separator = "; ";
+	}
+	if (*separator)
+		fputc('\n', stream);
+}
+
 int
 cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width)
 {
@@ -116,6 +158,8 @@ cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, u
 		goto out;
 	if (limit && summary->count > limit)
 		fprintf(stream, "... and %zu more\n", summary->count - limit);
+	print_basis(summary, stream);
+	print_skipped(summary, stream);
 	result = cs_summary_switches(summary, &ranges, &range_count);
 	if (result == 0)
 		print_switches(ranges, range_count, stream);

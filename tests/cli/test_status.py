@@ -117,6 +117,20 @@ class Status(cli.Test):
         self.assertTrue(0 < row["gpu_time_share"] < 1)
         text = self.run_command("status", "--collectives").stdout
         self.assertRegex(text, r"all_reduce +vllm_custom +42 KiB +bfloat16 +\w+ +30 +200\.0 us +200\.0 us")
+        self.assertIn("MEAN WAIT, BUS BW: unknown", text)
+        self.assertNotIn("skipped", text)
+        self.assertEqual((row["algorithm"], row["protocol"], row["matched"]), ("one_shot", None, 0))
+
+    def test_what_the_columns_rest_on(self):
+        for rank, skipped in enumerate((3, 0)):
+            self.write(rank=rank, skipped=skipped, age_ms=5000)
+        self.write(rank=0, world=8, group=1, skipped=1)
+        text = self.run_command("status", "--collectives").stdout
+        matched = [row for row in self.status("--collectives")["collectives"] if row["matched"]]
+        total = sum(row["count"] for row in self.status("--collectives")["collectives"])
+        share = 100 * sum(row["matched"] for row in matched) / total
+        self.assertIn(f"of the {share:.1f} % that every rank" if matched else "unknown, as no collective", text)
+        self.assertIn("Rank 0 skipped 3 windows (budget); Rank 0 skipped 1 window (budget)\n", text)
 
     def test_long(self):
         writer = self.write(hold=1)

@@ -141,6 +141,11 @@ class Small(Counted, NodeTest):
                 last_digit = 10 ** -len(number.partition(".")[2])
                 self.assertAlmostEqual(float(number), self.nearest_rank(values, percent) / unit_ns[unit], delta=0.51 * last_digit)
             self.assertRegex(row[10], r"^\d+\.\d %$")
+        rows = json.loads(self.node.collscope("status", "--collectives", "--json"))["collectives"]
+        share = 100 * sum(row["matched"] for row in rows) / sum(map(len, truth.values()))
+        self.assertGreater(share, 80)
+        self.assertIn(f"MEAN WAIT, BUS BW: of the {share:.1f} % that every rank was seen of.",
+                      self.node.collscope("status", "--collectives"))
         # by falling time
         times = [float(row[10].split()[0]) for row in printed]
         self.assertEqual(times, sorted(times, reverse=True))
