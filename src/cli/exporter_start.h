@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting collscope-exporter for `collscope run`. It is detached (own session, no descriptors of ours,
- * standard error in exporter.log of the run directory) and leaves by itself when no traced process is left.
+ * Starting collscope-exporter for `collscope run`, and what became of one. It is detached (own session, no
+ * descriptors of ours, standard error in exporter.log of the run directory) and leaves by itself when no
+ * traced process is left.
  *
  * Thread context: main thread, before exec.
  */

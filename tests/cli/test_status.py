@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """collscope status: what is shown, and what damaged segments and directories do to it."""
+import fcntl
 import json
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -16,6 +18,23 @@ STATE_DORMANT = 6
 class Status(cli.Test):
     def status(self, *words, status=0):
         return json.loads(self.run_command("status", "--json", *words, status=status).stdout)
+
+    def test_exporter_that_could_not_serve_is_told(self):
+        """Started as the library does it: nobody sees what it says. It stays in exporter.log, and status tells it."""
+        exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
+        self.write(hold=1)
+        self.assertNotIn("exporter", self.run_command("status").stderr)
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            address = f"127.0.0.1:{other.getsockname()[1]}"
+            subprocess.run([exporter, "--collscope.auto", f"--collscope.dir={self.dir}", f"--web.listen-address={address}"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        for options in ((), ("--json",)):
+            said = self.run_command("status", *options).stderr
+            self.assertIn(f'No exporter serves "{self.dir}", so there are no metrics; the last one said: cannot listen on {address}: '
+                          "Address already in use; ", said)
+        with open(os.path.join(self.dir, "exporter.lock"), "w", encoding="ascii") as lock:
+            fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+            self.assertNotIn("exporter", self.run_command("status").stderr)
 
     def test_json(self):
         writer = self.write(hold=1, lost=3)
