@@ -163,6 +163,7 @@ cs_instance_start(void)
 	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
 	cs_settings_load(&instance->settings, environ, complain, NULL);
 	cs_identity_keep_environment(environ);
+	cs_suspects_keep_environment();
 	hurry();
 	cs_fork_register();
 	if (look_for_room(instance) < 0 || prepare_directory(instance) < 0 || load_cupti(instance) < 0)

@@ -110,16 +110,27 @@ is_this_library(const char *path)
 	       theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
-/* The driver loads one library by that name; whoever changed it afterwards meant it for somebody. `none` is
- * how some say that there is no such library. */
-static const char *
-other_injection(void)
+/* Of the environment at start-up. */
+static bool left[sizeof(left_behind) / sizeof(left_behind[0])];
+static char injection_path[512]; /* a longer one is nobody's that we know */
+
+void
+cs_suspects_keep_environment(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
 
-	if (!path || !path[0] || strcmp(path, "none") == 0 || is_this_library(path))
+	for (size_t i = 0; i < sizeof(left_behind) / sizeof(left_behind[0]); i++)
+		left[i] = getenv(left_behind[i].variable) != NULL;
+	snprintf(injection_path, sizeof(injection_path), "%s", path ? path : "");
+}
+
+/* The driver loads one library by that name. `none` is how some say that there is no such library. */
+static const char *
+other_injection(void)
+{
+	if (!injection_path[0] || strcmp(injection_path, "none") == 0 || is_this_library(injection_path))
 		return NULL;
-	return path;
+	return injection_path;
 }
 
 static void
@@ -128,7 +139,7 @@ look_at_environment(struct search *search)
 	const char *injection = other_injection();
 
 	for (size_t i = 0; i < sizeof(left_behind) / sizeof(left_behind[0]); i++)
-		if (left_behind[i].rank > search->rank && getenv(left_behind[i].variable)) {
+		if (left_behind[i].rank > search->rank && left[i]) {
 			search->rank = left_behind[i].rank;
 			snprintf(search->file, sizeof(search->file), "%s is set", left_behind[i].variable);
 		}
@@ -142,7 +153,7 @@ look_at_environment(struct search *search)
 		search->rank = INJECTED;
 	else
 		return;
-	snprintf(search->file, sizeof(search->file), "CUDA_INJECTION64_PATH is %s", file_name(injection));
+	snprintf(search->file, sizeof(search->file), "CUDA_INJECTION64_PATH is %.100s", file_name(injection));
 }
 
 bool

@@ -17,6 +17,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Keeps what the environment tells. Start-up, on the host's thread: later a host thread may change the
+ * environment while ours reads it, and getenv takes no lock. */
+void cs_suspects_keep_environment(void);
+
 /* "torch.profiler (libtorch_cpu.so)" and the like, the likeliest first; false and "" when nobody is found.
  * Cut to fit. */
 bool cs_suspects_name(char *text, size_t text_bytes);

@@ -14,6 +14,9 @@
 
 #include <stdio.h>
 
+/* Newer records than that tell whose the buffers are now: some flushes' time. */
+#define RECENT_NS (500 * CS_NS_PER_MS)
+
 static uint64_t
 process_cpu_ns(void)
 {
@@ -250,8 +253,18 @@ cs_worker_watch_return(struct cs_worker *w)
 	cs_log_debug("Buffers of the last window stay away, looking who has them");
 }
 
+/* Records that came just now are proof enough. The witness's silence is less: beside work without a pause its
+ * record may lie in a buffer that does not come back yet. */
+static bool
+is_foreign(struct cs_worker *w)
+{
+	if (w->now_ns - w->evidence_ns < RECENT_NS)
+		return false;
+	return !cs_worker_ask_witness(w);
+}
+
 /* No kind of ours stays on, and none goes on to look who has the buffers: a tool that took over within the
- * window that ends here is given way to when the witness says so. */
+ * window that ends here is given way to when that is certain. */
 void
 cs_worker_pause(struct cs_worker *w)
 {
@@ -261,10 +274,10 @@ cs_worker_pause(struct cs_worker *w)
 	w->judging = false;
 	if (w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
 		return;
-	if (cs_worker_ask_witness(w))
-		cs_worker_close_window(w, w->windows.open.ordinal);
-	else
+	if (is_foreign(w))
 		yield_to_other(w);
+	else
+		cs_worker_close_window(w, w->windows.open.ordinal);
 	w->awaiting = false;
 }
 
