@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "catalog.h"
+#include "cmd_catalog_near.h"
 #include "json_line.h"
 #include "log.h"
 #include "output.h"
@@ -106,31 +107,60 @@ list_json(const struct cs_catalog_rule_text *row)
 	cs_json_line_end(&line);
 }
 
+/* On a terminal the last part of a long pattern, which tells most; the columns behind it are wanted too. */
+#define KERNEL_WIDTH 46U
+
+static void
+add_kernel(struct cs_table *table, const char *pattern, size_t length, bool shorten)
+{
+	while (length > 0 && pattern[length - 1] == ' ')
+		length--;
+	if (shorten && length > KERNEL_WIDTH)
+		cs_table_add(table, CS_STYLE_BOLD, "...%.*s", (int)(KERNEL_WIDTH - 3),
+			pattern + length - (KERNEL_WIDTH - 3));
+	else
+		cs_table_add(table, CS_STYLE_BOLD, "%.*s", (int)length, pattern);
+}
+
+/* A row of the catalogue: one line for each of its patterns, complete, so that grep finds all of it. */
+static void
+add_rule(struct cs_table *table, const struct cs_catalog_rule_text *row, bool shorten)
+{
+	const char *pattern = row->pattern;
+	const char *op = op_text(&row->match);
+
+	do {
+		size_t length = strcspn(pattern, "|");
+
+		add_kernel(table, pattern, length, shorten);
+		cs_table_add(table, CS_STYLE_PLAIN, "%s", op ? op : kind_name(row->match.kind));
+		cs_table_add(table, CS_STYLE_PLAIN, "%s", or_dash(impl_text(&row->match)));
+		cs_table_add(table, CS_STYLE_PLAIN, "%s", row->id);
+		cs_table_add(table, CS_STYLE_PLAIN, "%s", or_dash(row->size));
+		pattern += length;
+		pattern += strspn(pattern, "| ");
+	} while (*pattern);
+}
+
 static int
 list(const struct cs_catalog *catalog, bool json)
 {
-	static const char *const headings[] = {"ROW", "OP", "IMPL", "SIZE", "KERNEL"};
+	static const char *const headings[] = {"KERNEL", "OP", "IMPL", "ROW", "SIZE"};
 	struct cs_table *table = json ? NULL : cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
+	bool terminal = cs_output_is_terminal();
 	struct cs_catalog_rule_text row;
 	int result = 0;
 
 	if (!json && !table)
 		return -ENOMEM;
 	for (size_t i = 0; cs_catalog_rule_describe(catalog, i, &row) == 0; i++) {
-		if (json) {
+		if (json)
 			list_json(&row);
-			continue;
-		}
-		cs_table_add(table, CS_STYLE_BOLD, "%s", row.id);
-		cs_table_add(table, CS_STYLE_PLAIN, "%s",
-			row.match.kind == CS_CATALOG_COLLECTIVE ? cs_op_name(row.match.op)
-								: kind_name(row.match.kind));
-		cs_table_add(table, CS_STYLE_PLAIN, "%s", or_dash(impl_text(&row.match)));
-		cs_table_add(table, CS_STYLE_PLAIN, "%s", or_dash(row.size));
-		cs_table_add(table, CS_STYLE_PLAIN, "%s", row.pattern);
+		else
+			add_rule(table, &row, terminal);
 	}
 	if (!json)
-		result = cs_table_print(table, stdout, cs_output_is_terminal() ? cs_output_columns() : 0);
+		result = cs_table_print(table, stdout, terminal ? cs_output_columns() : 0);
 	cs_table_destroy(table);
 	return result;
 }
@@ -216,6 +246,20 @@ match_name(const struct cs_catalog *catalog, char *name, bool json)
 	return match.kind != CS_CATALOG_NONE;
 }
 
+/* For names that somebody typed; a library's thousands would be near to something by chance. */
+static void
+say_near(const struct cs_catalog *catalog, const char *name)
+{
+	size_t rows[CS_CATALOG_NEAR_MAX];
+	size_t count = cs_catalog_near(catalog, name, rows);
+	struct cs_catalog_rule_text row;
+
+	for (size_t i = 0; i < count; i++) {
+		if (cs_catalog_rule_describe(catalog, rows[i], &row) == 0)
+			printf("    near: row %s (%s)\n", row.id, row.pattern);
+	}
+}
+
 /* Names one a line; blanks and quotes around them do not count, so that a column of a CSV file will do. */
 static int
 match_input(const struct cs_catalog *catalog, bool json, bool *any)
@@ -223,16 +267,22 @@ match_input(const struct cs_catalog *catalog, bool json, bool *any)
 	char *line = NULL;
 	size_t size = 0;
 	ssize_t length;
+	size_t names = 0;
 
 	while ((length = getline(&line, &size, stdin)) >= 0) {
 		char *name = line + strspn(line, " \t\"");
 
 		while (length > 0 && strchr(" \t\r\n\"", line[length - 1]))
 			line[--length] = '\0';
-		if (name < line + length && match_name(catalog, name, json))
+		if (name >= line + length)
+			continue;
+		names++;
+		if (match_name(catalog, name, json))
 			*any = true;
 	}
 	free(line);
+	if (names == 0 && !ferror(stdin))
+		cs_log_warn("No kernel name on standard input: give names as arguments, or one a line");
 	if (!ferror(stdin))
 		return CS_EXIT_OK;
 	cs_log_error("Cannot read names from standard input: %s", strerror(errno));
@@ -249,6 +299,8 @@ match(const struct cs_catalog *catalog, const struct request *request)
 	for (size_t i = 0; i < request->name_count; i++) {
 		if (match_name(catalog, request->names[i], request->json))
 			any = true;
+		else if (!request->json)
+			say_near(catalog, request->names[i]);
 	}
 	return any ? CS_EXIT_OK : CS_EXIT_NOTHING;
 }
@@ -348,7 +400,8 @@ const struct cs_cmd cs_cmd_catalog_description = {
 	.description =
 		"Lists the rows by which kernels are recognised, in the order in which they are tried. "
 		"With match: for each kernel name, mangled or demangled, from the arguments or one a "
-		"line from standard input, which row matches and by what.",
+		"line from standard input, which row matches and by what; of a name among the arguments that "
+		"none matches, the rows that are near to it.",
 	.options = options,
 	.examples = examples,
 	.statuses = statuses,

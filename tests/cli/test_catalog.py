@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """collscope catalog: the rows, what a name is taken for, and what a wrong file says."""
+import fcntl
 import json
+import os
 import pathlib
+import pty
+import re
+import struct
 import subprocess
+import termios
 import unittest
 
 import cli
@@ -58,7 +64,42 @@ class Catalog(cli.Test):
         self.assertEqual({row["origin"] for row in rows}, {"built-in"})
         self.assertEqual(len({row["rule"] for row in rows}), len(rows))
         lines = self.run_command("catalog").stdout.splitlines()
-        self.assertEqual([line.split()[0] for line in lines[1:]], [row["rule"] for row in rows])
+        self.assertEqual(lines[0].split(), ["KERNEL", "OP", "IMPL", "ROW", "SIZE"])
+        at = lines[0].index("ROW")
+        self.assertEqual([(line[:lines[0].index("OP")].strip(), line[at:].split()[0]) for line in lines[1:]],
+                         [(pattern.strip(), row["rule"]) for row in rows for pattern in row["pattern"].split("|")])
+
+    def test_list_fits_a_terminal(self):
+        for columns in (80, 132):
+            master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            with subprocess.Popen([cli.COMMAND, "catalog"], stdout=slave, stdin=subprocess.DEVNULL,
+                                  env={**self.env, "NO_COLOR": "1", "TERM": "xterm"}) as process:
+                os.close(slave)
+                text = b""
+                while True:
+                    try:
+                        part = os.read(master, 65536)
+                    except OSError:  # the other end has gone
+                        break
+                    text += part
+            os.close(master)
+            self.assertEqual(process.returncode, 0)
+            lines = text.decode().splitlines()
+            self.assertLessEqual(max(map(len, lines)), columns)
+            self.assertTrue(any(re.match(r"vllm::cross_device_reduce_1stage +all_reduce +vllm_custom ", line) for line in lines))
+            self.assertTrue(any(re.match(r"\.\.\.\S*allreduce_fusion_kernel_twoshot_sync +all_reduce ", line) for line in lines))
+
+    def test_near_misses(self):
+        for name in ("cross_device_reduce", "cross_devce_reduce_1stage", "CrossDeviceReduce1Stage<float>"):
+            said = self.run_command("catalog", "match", name, status=1).stdout
+            self.assertIn("not a collective: no row matches\n    near: row vllm-cross-device-reduce-1stage (", said, name)
+            self.assertLessEqual(said.count("near: row"), 3)
+        for name in ("gemm", "elementwise_add_kernel"):
+            self.assertNotIn("near:", self.run_command("catalog", "match", name, status=1).stdout, name)
+
+    def test_no_name(self):
+        self.assertIn("No kernel name on standard input", self.run_command("catalog", "match", status=1).stderr)
 
     def test_file(self):
         name = "acme::ring_reduce<float, 8, true>"
