@@ -20,6 +20,34 @@ static struct world_vllm arguments;
 static const struct world_launch all_reduce = {.function = &world_vllm, .kernel_params = arguments.params};
 static const struct world_launch ordinary = {.function = &world_ordinary, .kernel_params = arguments.params};
 
+/* Everything that a test makes, for the end. */
+static struct {
+	struct world_graph *graph;
+	bool exec;
+} made[1024];
+static size_t made_count;
+
+static struct world_graph *
+keep(struct world_graph *graph, bool exec)
+{
+	assert_true(made_count < sizeof(made) / sizeof(made[0]));
+	made[made_count].graph = graph;
+	made[made_count++].exec = exec;
+	return graph;
+}
+
+static struct world_graph *
+make(void)
+{
+	return keep(world_graph_create(), false);
+}
+
+static struct world_graph *
+instantiate(struct world_graph *graph)
+{
+	return keep(world_instantiate(graph), true);
+}
+
 static int
 setup(void **state)
 {
@@ -35,6 +63,12 @@ setup(void **state)
 static int
 teardown(void **state)
 {
+	while (made_count > 0) {
+		if (made[--made_count].exec)
+			world_destroy_exec(made[made_count].graph);
+		else
+			world_destroy_graph(made[made_count].graph);
+	}
 	cs_segment_reader_close(reader);
 	return world_teardown(state);
 }
@@ -97,8 +131,8 @@ expect(const struct cs_record *record, const struct world_graph *exec, uint32_t 
 static void
 test_runs_of_a_graph(void **state)
 {
-	struct world_graph *graph = world_graph_create();
-	struct world_graph *execs[2], *plain = world_graph_create();
+	struct world_graph *graph = make();
+	struct world_graph *execs[2], *plain = make();
 	struct cs_record records[8];
 	static const int32_t packs[] = {0, 64, 0, 64, 64, 128, 0};
 
@@ -107,11 +141,11 @@ test_runs_of_a_graph(void **state)
 		capture(graph, packs[i]);
 	capture(plain, 0);
 	/* A captured graph, and a clone of it, are no executables. */
-	world_clone(graph);
+	keep(world_clone(graph), false);
 	assert_int_equal(tell(records, 8), 0);
 	for (size_t i = 0; i < 2; i++)
-		execs[i] = world_instantiate(graph);
-	world_instantiate(plain);
+		execs[i] = instantiate(graph);
+	instantiate(plain);
 	assert_int_equal(tell(records, 8), 4);
 	for (size_t i = 0; i < 2; i++) {
 		expect(&records[2 * i], execs[i], 4, 0, 3, 1024);
@@ -129,14 +163,14 @@ test_runs_of_a_graph(void **state)
 static void
 test_only_the_first_runs(void **state)
 {
-	struct world_graph *graph = world_graph_create();
+	struct world_graph *graph = make();
 	struct world_graph *exec;
 	struct cs_record records[8];
 
 	(void)state;
 	for (int32_t i = 0; i < 10; i++)
 		capture(graph, i % 2 ? 64 : 128);
-	exec = world_instantiate(graph);
+	exec = instantiate(graph);
 	assert_int_equal(tell(records, 8), CS_GRAPH_RUNS_MAX);
 	for (uint32_t i = 0; i < CS_GRAPH_RUNS_MAX; i++)
 		expect(&records[i], exec, 10, i, 1, i % 2 ? 1024 : 2048);
@@ -145,8 +179,8 @@ test_only_the_first_runs(void **state)
 static void
 test_child_graphs(void **state)
 {
-	struct world_graph *graph = world_graph_create();
-	struct world_graph *child = world_graph_create();
+	struct world_graph *graph = make();
+	struct world_graph *child = make();
 	struct world_graph *exec;
 	struct cs_record records[4];
 
@@ -155,7 +189,7 @@ test_child_graphs(void **state)
 	capture(child, 64);
 	capture(graph, 64);
 	world_add_child(graph, child);
-	exec = world_instantiate(graph);
+	exec = instantiate(graph);
 	assert_int_equal(tell(records, 4), 1);
 	expect(&records[0], exec, 3, 0, 3, 1024);
 }
@@ -163,7 +197,7 @@ test_child_graphs(void **state)
 static void
 test_changes(void **state)
 {
-	struct world_graph *graph = world_graph_create();
+	struct world_graph *graph = make();
 	struct world_node *nodes[3];
 	struct world_graph *exec;
 	struct cs_record records[4];
@@ -171,7 +205,7 @@ test_changes(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		nodes[i] = capture(graph, 64);
-	exec = world_instantiate(graph);
+	exec = instantiate(graph);
 	assert_int_equal(tell(records, 4), 1);
 	/* The same again: other addresses. */
 	world_vllm_fill(&arguments, 1, 64);
@@ -201,8 +235,8 @@ test_changes(void **state)
 static void
 test_doubt(void **state)
 {
-	struct world_graph *graph = world_graph_create();
-	struct world_graph *other = world_graph_create();
+	struct world_graph *graph = make();
+	struct world_graph *other = make();
 	struct world_graph *exec;
 	struct cs_record records[4];
 
@@ -210,11 +244,11 @@ test_doubt(void **state)
 	world_cupti.version = 22;
 	capture(graph, 64);
 	capture(other, 0);
-	exec = world_instantiate(graph);
+	exec = instantiate(graph);
 	assert_int_equal(tell(records, 4), 1);
 	world_update(exec, other, false);
 	/* Before anything was told of it: there is nothing to take back. */
-	world_update(world_instantiate(graph), other, false);
+	world_update(instantiate(graph), other, false);
 	world_cupti.version = 130001;
 	assert_int_equal(tell(records, 4), 1);
 	assert_int_equal(records[0].sequence, CS_GRAPH_UNKNOWN);
@@ -226,13 +260,13 @@ static void
 test_no_ids(void **state)
 {
 	CUptiResult (*get)(CUgraphExec, uint32_t *) = world_cupti.get_graph_exec_id;
-	struct world_graph *graph = world_graph_create();
+	struct world_graph *graph = make();
 	struct cs_record records[4];
 
 	(void)state;
 	world_cupti.get_graph_exec_id = NULL;
 	capture(graph, 64);
-	world_instantiate(graph);
+	instantiate(graph);
 	world_cupti.get_graph_exec_id = get;
 	assert_int_equal(tell(records, 4), 0);
 }
@@ -241,7 +275,7 @@ test_no_ids(void **state)
 static void
 test_many(void **state)
 {
-	struct world_graph *graph = world_graph_create();
+	struct world_graph *graph = make();
 	static struct world_graph *execs[MANY];
 	static struct cs_record records[MANY];
 	size_t count;
@@ -249,7 +283,7 @@ test_many(void **state)
 	(void)state;
 	capture(graph, 64);
 	for (size_t i = 0; i < MANY; i++)
-		execs[i] = world_instantiate(graph);
+		execs[i] = instantiate(graph);
 	assert_true(cs_labels_tell_graphs(NOW_NS));
 	count = told(records, MANY);
 	assert_int_equal(count, CS_TELL_GRAPHS);
@@ -266,7 +300,7 @@ test_many(void **state)
 static void
 test_large(void **state)
 {
-	struct world_graph *graph = world_graph_create();
+	struct world_graph *graph = make();
 	static struct cs_record records[64];
 	uint32_t size = CS_TELL_NODES / 20;
 
@@ -274,7 +308,7 @@ test_large(void **state)
 	for (uint32_t i = 0; i < size; i++)
 		capture(graph, 64);
 	for (size_t i = 0; i < 50; i++)
-		world_instantiate(graph);
+		instantiate(graph);
 	assert_int_equal(tell(records, 64), 50);
 	for (size_t i = 0; i < 50; i++) {
 		assert_int_equal(records[i].sequence, size);
