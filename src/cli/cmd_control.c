@@ -10,6 +10,7 @@
 #include "units.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -308,7 +309,7 @@ trace_together(const struct request *request, struct cs_asking *asking)
 	static const uint64_t leads_ns[] = {TRACE_LEAD_NS, TRACE_LEAD_LONG_NS};
 	struct cs_segment_question question = {.command = CS_COMMAND_TRACE,
 		.argument =
-			(uint64_t)(request->budget * 1e6 + 0.5) | (request->replace ? CS_TRACE_REPLACE : 0)};
+			(uint64_t)llround(request->budget * 1e6) | (request->replace ? CS_TRACE_REPLACE : 0)};
 	char text[CS_UNITS_TEXT_BYTES];
 	uint64_t lead_ns = 0;
 
