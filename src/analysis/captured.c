@@ -103,11 +103,11 @@ static int
 choose_draft(const struct cs_survey *survey, const struct cs_passes *passes, uint64_t bytes)
 {
 	if (bytes && passes->bytes && passes->collectives > survey->largest / CS_SMALL_SHARE)
-		return bytes >= passes->bytes ? CS_PHASE_DRAFT_EXTEND : CS_PHASE_DRAFT;
+		return cs_phase_of_draft(bytes, passes->bytes);
 	/* More of them than targets: two kinds of pass with the same number. */
 	if (!survey->like_bytes || !survey->large_bytes || survey->like_graphs > survey->large_graphs)
 		return CS_PHASE_UNKNOWN;
-	return survey->like_bytes >= survey->large_bytes ? CS_PHASE_DRAFT_EXTEND : CS_PHASE_DRAFT;
+	return cs_phase_of_draft(survey->like_bytes, survey->large_bytes);
 }
 
 int

@@ -140,6 +140,14 @@ phase_of_markers(const struct cs_unit *unit, uint32_t *name_id)
 	return unit->phase_after ? unit->phase_after : unit->phase_before;
 }
 
+int
+cs_phase_of_draft(uint64_t bytes, uint64_t target_bytes)
+{
+	if (bytes >= target_bytes)
+		return CS_PHASE_DRAFT_EXTEND;
+	return bytes <= target_bytes / 2 ? CS_PHASE_DRAFT : CS_PHASE_UNKNOWN;
+}
+
 static int
 phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 {
@@ -158,7 +166,7 @@ phase_of_signature(const struct cs_unit *unit, uint64_t bytes)
 			return CS_PHASE_UNKNOWN;
 		if (!bytes || !passes->bytes)
 			return CS_PHASE_UNKNOWN;
-		return bytes >= passes->bytes ? CS_PHASE_DRAFT_EXTEND : CS_PHASE_DRAFT;
+		return cs_phase_of_draft(bytes, passes->bytes);
 	}
 	/* As large as the target. In one graph: a step of the running requests. Otherwise what no graph was
 	 * captured for. */

@@ -365,6 +365,10 @@ void cs_lane_form(struct cs_lane *lane, uint64_t frontier_ns);
 void cs_phase_decide(struct cs_unit *unit);
 /* Position of the first collective of the next pass inside one launch; 0: the unit is one pass. */
 uint32_t cs_phase_split(const struct cs_unit *unit, struct cs_split *split);
+/* Which pass of a drafter: over as many tokens as the target's, it extends the draft model's cache; a draft
+ * proper takes few of those that the target verifies, half of them at most. Between the two nobody can tell
+ * (an extend over the accepted tokens alone): unknown. */
+int cs_phase_of_draft(uint64_t bytes, uint64_t target_bytes);
 /* A marker kernel: what it ends and begins (enum cs_phase; unknown when it does not say). */
 void cs_phase_marker(struct cs_source *source, uint32_t name_id, uint8_t *ends, uint8_t *begins);
 

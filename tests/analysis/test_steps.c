@@ -138,6 +138,33 @@ play_edge(struct scene *scene, unsigned int rounds, bool ambiguous)
 	scene_play(scene);
 }
 
+/* An extend over the accepted tokens alone: fewer than the target verified, more than a draft takes. Nothing
+ * tells which it is. */
+static void
+test_between_draft_and_extend(void **state)
+{
+	struct scene scene;
+	struct labels labels;
+	uint64_t at_ns = 0;
+	uint32_t accepted;
+
+	(void)state;
+	open_scene(&scene, &labels);
+	accepted = scene_label(&scene, 0, CS_OP_ALL_REDUCE,
+		scene.ranks[0].dictionary.labels[labels.verify].bytes / 3 * 2, 1, 0);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		at_ns = scene_graph(&scene, 0, TARGET_ID, labels.verify, TARGET, at_ns, 30 * US, 15 * US) +
+			300 * US;
+		at_ns = scene_graph(&scene, 0, EXTEND_ID, accepted, 3, at_ns, 10 * US, 15 * US) + 300 * US;
+	}
+	scene_play(&scene);
+	for (size_t i = 12; i < scene.step_count; i += 2) {
+		expect_step(&scene, i, CS_PHASE_VERIFY, CS_PHASE_RULE_SIGNATURE, TARGET);
+		expect_step(&scene, i + 1, CS_PHASE_UNKNOWN, CS_PHASE_RULE_NONE, 3);
+	}
+	scene_close(&scene);
+}
+
 /* By its signature the first step of the second window would be a draft: its messages are small. */
 static void
 test_window_begins_after_the_marker(void **state)
@@ -697,6 +724,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sglang),
 		cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_between_draft_and_extend),
 		cmocka_unit_test(test_window_begins_after_the_marker),
 		cmocka_unit_test(test_graph_of_two_phases),
 		cmocka_unit_test(test_odd_warm_up),

@@ -175,7 +175,8 @@ class NodeTest(unittest.TestCase):
             if metrics and total(metrics, name) >= count:
                 return metrics
             time.sleep(0.2)
-        raise AssertionError(f"{total(metrics, name):.0f} of {count} collectives in /metrics")
+        lost = {(labels["rank"], labels["cause"]): value for labels, value in metrics["collscope_records_lost_total"] if value}
+        raise AssertionError(f"{total(metrics, name):.0f} of {count} collectives in /metrics, lost by rank and cause: {lost}")
 
 
 class LongTest(NodeTest):
