@@ -9,11 +9,16 @@
 #include "segment_writer_private.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 /* An insertion copies at most 1 KiB: a few microseconds. Someone who waits this many pauses (0.1 to 1 ms by
- * processor) waits for a thread that is not running; the host's thread must not wait with it. */
-#define LOCK_SPINS 16384U
+ * processor) waits for a thread that is not running, perhaps because this one has its processor: it is given
+ * away some times, which on a busy machine with two processors is what the other needs. Only new values come
+ * here, so a host's thread does so while graphs are captured, never in steady state; a label that is refused
+ * then is missing for the life of the graph. */
+#define LOCK_SPINS  16384U
+#define LOCK_YIELDS 64U
 /* Once the lock could not be had so often in a row, its owner is taken for dead (a cancelled thread) and
  * nobody spins for it any more, until somebody gets it. */
 #define LOCK_FAILURES_MAX 8U
@@ -29,19 +34,29 @@ relax(void)
 }
 
 static bool
+try_lock(struct cs_segment_writer *writer)
+{
+	return atomic_load_explicit(&writer->lock, memory_order_relaxed) == 0 &&
+	       atomic_exchange_explicit(&writer->lock, 1, memory_order_acquire) == 0;
+}
+
+static bool
 lock(struct cs_segment_writer *writer)
 {
 	uint32_t failures = atomic_load_explicit(&writer->lock_failures, memory_order_relaxed);
 	uint32_t spins = failures < LOCK_FAILURES_MAX ? LOCK_SPINS : 1;
+	uint32_t yields = failures < LOCK_FAILURES_MAX ? LOCK_YIELDS : 0;
 
-	for (uint32_t i = 0; i < spins; i++) {
-		if (atomic_load_explicit(&writer->lock, memory_order_relaxed) == 0 &&
-			atomic_exchange_explicit(&writer->lock, 1, memory_order_acquire) == 0) {
+	for (uint32_t i = 0; i < spins + yields; i++) {
+		if (try_lock(writer)) {
 			if (failures != 0)
 				atomic_store_explicit(&writer->lock_failures, 0, memory_order_relaxed);
 			return true;
 		}
-		relax();
+		if (i < spins)
+			relax();
+		else
+			sched_yield();
 	}
 	atomic_fetch_add_explicit(&writer->lock_failures, 1, memory_order_relaxed);
 	return false;

@@ -556,8 +556,9 @@ class HangBetweenWindows(Still):
 
     @classmethod
     def prepare(cls):
-        # Windows are at multiples of the period; it hangs 6 s after the start.
-        time.sleep((1 - time.time()) % 5)
+        # Windows are at multiples of the period, the first ones of half of it; it hangs 6 s and a little after the start, which is in
+        # the middle between two.
+        time.sleep((2.5 - time.time()) % 5)
         cls.play_until(lambda: cls.all_say(4), "all four ranks are said to stand still", "hang-late", **cls.WINDOWS)
 
     def test_they_stand_still(self):
