@@ -51,6 +51,13 @@ static const struct symbol cupti_symbols[] = {
 	SYMBOL("cuptiGetStreamIdEx", get_stream_id_ex, false),
 	SYMBOL("cuptiGetGraphExecId", get_graph_exec_id, true),
 	SYMBOL("cuptiSubscribe_v2", subscribe_v2, true),
+	SYMBOL("cuptiActivityEnable_v2", activity_enable_v2, true),
+	SYMBOL("cuptiActivityDisable_v2", activity_disable_v2, true),
+	SYMBOL("cuptiActivityEnableAndDump_v2", activity_enable_and_dump_v2, true),
+	SYMBOL("cuptiActivityRegisterCallbacks_v2", activity_register_callbacks_v2, true),
+	SYMBOL("cuptiActivitySetAttribute_v2", activity_set_attribute_v2, true),
+	SYMBOL("cuptiActivityGetNextRecord_v2", activity_get_next_record_v2, true),
+	SYMBOL("cuptiActivityGetNumDroppedRecords_v2", activity_get_num_dropped_records_v2, true),
 };
 
 static const struct symbol driver_symbols[] = {
@@ -223,6 +230,24 @@ check(struct cs_cupti_api *api, char *complaint, size_t complaint_bytes)
 		return -ELIBBAD;
 	}
 	return 0;
+}
+
+/* cuptiGetVersion and cuDriverGetVersion: from 13.3 on it is no longer a beta, and from this driver on it
+ * works at all (CUPTI's documentation, "Multiple Subscribers"). */
+#define VERSION_WITH_SHARING        130300U
+#define DRIVER_VERSION_WITH_SHARING 13030
+
+bool
+cs_cupti_api_can_share(const struct cs_cupti_api *api)
+{
+	int driver_version = 0;
+
+	return api->version >= VERSION_WITH_SHARING &&
+	       api->driver_get_version(&driver_version) == CUDA_SUCCESS &&
+	       driver_version >= DRIVER_VERSION_WITH_SHARING && api->subscribe_v2 &&
+	       api->activity_enable_v2 && api->activity_disable_v2 && api->activity_enable_and_dump_v2 &&
+	       api->activity_register_callbacks_v2 && api->activity_set_attribute_v2 &&
+	       api->activity_get_next_record_v2 && api->activity_get_num_dropped_records_v2;
 }
 
 int

@@ -48,6 +48,23 @@ struct cs_cupti_api {
 	CUptiResult (*subscribe_v2)(
 		CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *, void *params); /* optional, 13.0 */
 
+	/* Of the second kind, by the headers of 13.3; all optional. config: NULL, whole records. */
+	CUptiResult (*activity_enable_v2)(CUpti_SubscriberHandle, CUpti_ActivityKind, void *config);
+	CUptiResult (*activity_disable_v2)(CUpti_SubscriberHandle, CUpti_ActivityKind, void *config);
+	CUptiResult (*activity_enable_and_dump_v2)(CUpti_SubscriberHandle, CUpti_ActivityKind, void *config);
+	CUptiResult (*activity_register_callbacks_v2)(CUpti_SubscriberHandle,
+		void (*requested)(uint8_t **buffer, size_t *bytes, size_t *max_records, void *info),
+		void (*completed)(uint8_t *buffer, size_t bytes, size_t valid_bytes, void *info));
+	CUptiResult (*activity_set_attribute_v2)(
+		CUpti_SubscriberHandle, CUpti_ActivityAttribute, size_t *bytes, void *value);
+	CUptiResult (*activity_get_next_record_v2)(
+		CUpti_SubscriberHandle, uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record);
+	CUptiResult (*activity_get_num_dropped_records_v2)(
+		CUpti_SubscriberHandle, CUcontext, uint32_t stream, size_t *dropped);
+	/* The subscriber by which cupti_call.h makes calls of the second kind; NULL: of the first. Changes
+	 * only while no kind is on. */
+	CUpti_SubscriberHandle shared;
+
 	/* The driver's, from the libcuda.so.1 that called us. */
 	CUresult (*driver_get_version)(int *version);
 	CUresult (*device_get_uuid)(CUuuid *uuid, CUdevice device);
@@ -72,5 +89,9 @@ struct cs_cupti_api {
  */
 int cs_cupti_api_load(
 	const char *configured, struct cs_cupti_api *api, char *complaint, size_t complaint_bytes);
+
+/* Whether CUPTI and driver allow several subscribers: 13.3, its functions of the second kind, and a driver
+ * for CUDA 13.3 (r610). Start-up, after load. */
+bool cs_cupti_api_can_share(const struct cs_cupti_api *api);
 
 #endif

@@ -2,6 +2,7 @@
 #include "delivery.h"
 
 #include "clock.h"
+#include "cupti_call.h"
 #include "instance.h"
 
 #include <errno.h>
@@ -53,14 +54,17 @@ cs_delivery_end_shortage(void)
 	atomic_store(&shortage, false);
 }
 
+static CUptiResult
+next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
+{
+	return cs_cupti_next_record(&cs_instance_get()->cupti, buffer, valid_bytes, record);
+}
+
 static void
 parse(uint8_t *buffer, size_t valid_bytes)
 {
-	struct cs_instance *instance = cs_instance_get();
-
 	pthread_mutex_lock(&parse_lock);
-	cs_activity_parse(&activity, buffer, valid_bytes, instance->cupti.activity_get_next_record,
-		cs_clock_realtime_ns());
+	cs_activity_parse(&activity, buffer, valid_bytes, next_record, cs_clock_realtime_ns());
 	pthread_mutex_unlock(&parse_lock);
 }
 
@@ -69,8 +73,7 @@ count_dropped(struct cs_segment_writer *writer)
 {
 	size_t dropped = 0;
 
-	if (cs_instance_get()->cupti.activity_get_num_dropped_records(NULL, 0, &dropped) == CUPTI_SUCCESS &&
-		dropped != 0)
+	if (cs_cupti_count_dropped(&cs_instance_get()->cupti, &dropped) == CUPTI_SUCCESS && dropped != 0)
 		cs_segment_writer_lose(writer, CS_LOSS_CUPTI_DROPPED, dropped, cs_clock_realtime_ns());
 }
 
@@ -104,9 +107,26 @@ buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t byt
 	errno = saved_errno;
 }
 
+static void CUPTIAPI
+buffer_requested_v2(uint8_t **buffer, size_t *bytes, size_t *max_records, void *info)
+{
+	(void)info;
+	buffer_requested(buffer, bytes, max_records);
+}
+
+static void CUPTIAPI
+buffer_completed_v2(uint8_t *buffer, size_t bytes, size_t valid_bytes, void *info)
+{
+	(void)info;
+	buffer_completed(NULL, 0, buffer, bytes, valid_bytes);
+}
+
 CUptiResult
 cs_delivery_register(const struct cs_cupti_api *cupti)
 {
+	if (cupti->shared)
+		return cupti->activity_register_callbacks_v2(
+			cupti->shared, buffer_requested_v2, buffer_completed_v2);
 	return cupti->activity_register_callbacks(buffer_requested, buffer_completed);
 }
 

@@ -15,6 +15,7 @@
  */
 #include "instance.h"
 
+#include "cupti_call.h"
 #include "log.h"
 
 #define MIB ((size_t)1 << 20)
@@ -26,7 +27,7 @@ static void
 set(const struct cs_cupti_api *cupti, CUpti_ActivityAttribute attribute, void *value, size_t bytes,
 	const char *name)
 {
-	CUptiResult result = cupti->activity_set_attribute(attribute, &bytes, value);
+	CUptiResult result = cs_cupti_set_attribute(cupti, attribute, &bytes, value);
 
 	if (result != CUPTI_SUCCESS)
 		cs_log_debug("CUPTI refuses an attribute attribute=%s result=%d", name, (int)result);

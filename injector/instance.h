@@ -25,7 +25,8 @@ struct cs_instance {
 	struct cs_catalog *catalog;
 	char directory[CS_PATH_BYTES]; /* run directory */
 
-	bool no_room; /* not even for a segment that says so; start-up */
+	bool may_share; /* CUPTI may be asked for a place beside others; start-up */
+	bool no_room;   /* not even for a segment that says so; start-up */
 	_Atomic bool dead;
 	_Atomic bool dormant;
 	_Atomic bool exiting;

@@ -15,7 +15,7 @@ cs_release(struct cs_instance *instance)
 	atomic_fetch_add(&instance->cupti_calls, 1);
 	if (!atomic_load(&instance->exiting) && !atomic_load(&instance->dead)) {
 		cs_tracing_switch(instance, CS_DEPTH_OFF, &failure);
-		cs_subscription_end(instance);
+		cs_subscription_leave(instance);
 	}
 	atomic_fetch_sub(&instance->cupti_calls, 1);
 }

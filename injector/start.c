@@ -175,8 +175,13 @@ cs_instance_start(void)
 	}
 	cs_nccl_activate(&instance->settings, cs_injector_library_path());
 	cs_nvtx_activate(&instance->settings, cs_injector_library_path());
-	cs_device_memory_cap(instance);
+	instance->may_share = instance->settings.cupti_v2 && cs_cupti_api_can_share(&instance->cupti);
+	/* Attributes belong to the subscriber if there may be several. */
+	if (!instance->may_share)
+		cs_device_memory_cap(instance);
 	subscribe(instance);
+	if (instance->may_share && cs_subscription_held())
+		cs_device_memory_cap(instance);
 	begin_by_mode(instance);
 out:
 	if (instance->settings.mode != CS_MODE_OFF)

@@ -11,6 +11,7 @@
 
 static CUpti_SubscriberHandle handle;
 static _Atomic bool held;
+static bool was_shared; /* start-up and worker */
 static struct cs_steps steps;
 
 bool
@@ -108,25 +109,29 @@ on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, cons
 	errno = saved_errno;
 }
 
-/* Layout of CUpti_SubscriberParams, which headers before 13.0 lack. */
+/* Layout of CUpti_SubscriberParams, which headers before 13.0 lack, and those before 13.2 have without the
+ * last eight bytes. */
 struct subscriber_parameters {
 	size_t struct_bytes;
 	const char *name;
 	char *other;
 	size_t other_bytes;
+	uint8_t allow_multiple;
+	uint8_t padding[7];
 };
+#define BYTES_13_0 offsetof(struct subscriber_parameters, allow_multiple)
 
 /*
- * cuptiSubscribe tells that it failed, cuptiSubscribe_v2 also who is in the way. We hold on with the first:
- * from 13.3 on a process may not mix the second with the activity functions of the first kind, which
- * torch.profiler uses too.
+ * cuptiSubscribe tells that it failed, cuptiSubscribe_v2 also who is in the way. We hold on with the first,
+ * unless told otherwise: from 13.3 on a process may not mix the second with the activity functions of the
+ * first kind, which torch.profiler uses too.
  */
 static void
 ask_who(const struct cs_cupti_api *cupti, char *other, size_t other_bytes)
 {
 	CUpti_SubscriberHandle probe = NULL;
 	struct subscriber_parameters parameters = {
-		.struct_bytes = sizeof(parameters),
+		.struct_bytes = BYTES_13_0,
 		.name = "collscope",
 		.other = other,
 		.other_bytes = other_bytes,
@@ -138,14 +143,42 @@ ask_who(const struct cs_cupti_api *cupti, char *other, size_t other_bytes)
 	other[other_bytes - 1] = '\0';
 }
 
+/* Beside others that ask for the same; false: CUPTI does not have it here and now. */
+static bool
+subscribe_shared(struct cs_cupti_api *cupti)
+{
+	struct subscriber_parameters parameters = {
+		.struct_bytes = sizeof(parameters),
+		.name = "collscope",
+		.allow_multiple = 1,
+	};
+	CUptiResult result = cupti->subscribe_v2(&handle, on_callback, NULL, &parameters);
+
+	if (result != CUPTI_SUCCESS) {
+		cs_log_info("CUPTI does not let itself be shared, going on as with older ones result=%d",
+			(int)result);
+		return false;
+	}
+	cupti->shared = handle;
+	return true;
+}
+
+static CUptiResult
+listen_to_contexts(const struct cs_cupti_api *cupti, bool on)
+{
+	return cupti->enable_callback(
+		on, handle, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+}
+
 int
 cs_subscription_begin(struct cs_instance *instance, CUptiResult *failure, char *other, size_t other_bytes)
 {
-	const struct cs_cupti_api *cupti = &instance->cupti;
-	CUptiResult result;
+	struct cs_cupti_api *cupti = &instance->cupti;
+	CUptiResult result = CUPTI_SUCCESS;
 
 	other[0] = '\0';
-	result = cupti->subscribe(&handle, on_callback, NULL);
+	if (!instance->may_share || !subscribe_shared(cupti))
+		result = cupti->subscribe(&handle, on_callback, NULL);
 	*failure = result;
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		ask_who(cupti, other, other_bytes);
@@ -153,16 +186,14 @@ cs_subscription_begin(struct cs_instance *instance, CUptiResult *failure, char *
 	}
 	if (result != CUPTI_SUCCESS)
 		return -EIO;
-	result = cupti->enable_callback(
-		1, handle, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+	result = listen_to_contexts(cupti, true);
 	*failure = result;
 	if (result != CUPTI_SUCCESS) {
 		cupti->unsubscribe(handle);
+		cupti->shared = NULL;
 		return -EIO;
 	}
-	/* For the account of GPU memory alone. */
-	cupti->enable_callback(
-		1, handle, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	was_shared = cupti->shared != NULL;
 	atomic_store_explicit(&held, true, memory_order_release);
 	return 0;
 }
@@ -170,11 +201,35 @@ cs_subscription_begin(struct cs_instance *instance, CUptiResult *failure, char *
 void
 cs_subscription_end(struct cs_instance *instance)
 {
+	CUptiResult failure;
+
 	if (!atomic_exchange(&held, false))
 		return;
-	/* Before: a launch between the two is one that nobody would listen to. */
+	if (instance->cupti.shared) {
+		listen_to_contexts(&instance->cupti, false);
+		cs_labels_enable(handle, false, &failure);
+	} else {
+		instance->cupti.unsubscribe(handle);
+	}
 	cs_labels_stop_listening();
+}
+
+void
+cs_subscription_leave(struct cs_instance *instance)
+{
+	cs_subscription_end(instance);
+	if (!instance->cupti.shared)
+		return;
 	instance->cupti.unsubscribe(handle);
+	instance->cupti.shared = NULL;
+	atomic_store(&instance->callbacks_registered, false);
+}
+
+void
+cs_subscription_renew(struct cs_instance *instance)
+{
+	if (was_shared && !instance->cupti.shared)
+		was_shared = subscribe_shared(&instance->cupti);
 }
 
 void

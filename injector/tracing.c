@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tracing.h"
 
+#include "cupti_call.h"
 #include "delivery.h"
+#include "subscription.h"
 
 #include <errno.h>
 
@@ -37,9 +39,9 @@ static void
 disable(const struct cs_cupti_api *cupti, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		cupti->activity_disable(deep_kinds[i]);
+		cs_cupti_disable(cupti, deep_kinds[i]);
 	if (calls_on)
-		cupti->activity_disable(CUPTI_ACTIVITY_KIND_DRIVER);
+		cs_cupti_disable(cupti, CUPTI_ACTIVITY_KIND_DRIVER);
 	calls_on = false;
 }
 
@@ -48,9 +50,9 @@ static CUptiResult
 enable(const struct cs_cupti_api *cupti)
 {
 	/* Before the kernels, so that each of them has its call. Without it there is only less to know. */
-	calls_on = calls_wanted && cupti->activity_enable(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS;
+	calls_on = calls_wanted && cs_cupti_enable(cupti, CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS;
 	for (size_t i = 0; i < DEEP_KINDS; i++) {
-		CUptiResult result = cupti->activity_enable(deep_kinds[i]);
+		CUptiResult result = cs_cupti_enable(cupti, deep_kinds[i]);
 
 		if (result != CUPTI_SUCCESS) {
 			disable(cupti, i);
@@ -69,8 +71,10 @@ cs_tracing_want_calls(bool want)
 CUptiResult
 cs_tracing_register(struct cs_instance *instance)
 {
-	CUptiResult result = cs_delivery_register(&instance->cupti);
+	CUptiResult result;
 
+	cs_subscription_renew(instance);
+	result = cs_delivery_register(&instance->cupti);
 	atomic_store(&instance->callbacks_registered, result == CUPTI_SUCCESS);
 	return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "witness.h"
 
+#include "cupti_call.h"
 #include "delivery.h"
 
 /* The worker's alone after start-up. */
@@ -9,7 +10,7 @@ static bool in_place;
 void
 cs_witness_begin(struct cs_instance *instance)
 {
-	if (!instance->cupti.activity_enable_and_dump || !cs_instance_enter_cupti())
+	if (!instance->cupti.activity_enable_and_dump || instance->cupti.shared || !cs_instance_enter_cupti())
 		return;
 	in_place = cs_delivery_register(&instance->cupti) == CUPTI_SUCCESS;
 	cs_instance_leave_cupti();
@@ -22,15 +23,15 @@ cs_witness_answers(struct cs_instance *instance)
 	struct cs_delivery_counts before, after;
 	bool dumped;
 
-	if (!cupti->activity_enable_and_dump)
+	if (!cupti->activity_enable_and_dump && !cupti->shared)
 		return false;
 	cs_delivery_count(0, &before);
 	/* What is complete comes back, so that the record finds no room in a buffer that CUPTI has. */
 	cupti->activity_flush_all(0);
-	dumped = cupti->activity_enable_and_dump(CUPTI_ACTIVITY_KIND_DEVICE) == CUPTI_SUCCESS;
+	dumped = cs_cupti_enable_and_dump(cupti, CUPTI_ACTIVITY_KIND_DEVICE) == CUPTI_SUCCESS;
 	cs_delivery_count(0, &after);
 	if (dumped)
-		cupti->activity_disable(CUPTI_ACTIVITY_KIND_DEVICE);
+		cs_cupti_disable(cupti, CUPTI_ACTIVITY_KIND_DEVICE);
 	cupti->activity_flush_all(0);
 	return after.requested != before.requested || after.completed != before.completed;
 }
@@ -40,7 +41,8 @@ cs_witness_clears(struct cs_instance *instance)
 {
 	struct cs_delivery_counts before, after;
 
-	if (!in_place || atomic_load(&instance->traced))
+	/* Shared: another tool has buffers of its own, and took no place of ours. */
+	if (!in_place || instance->cupti.shared || atomic_load(&instance->traced))
 		return false;
 	in_place = false;
 	/* Records that wait ask for their buffer now. */

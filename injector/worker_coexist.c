@@ -127,7 +127,8 @@ cs_worker_may_trace(struct cs_worker *w)
 		cs_device_memory_cap(w->instance);
 		w->finalized = false;
 	}
-	good = !w->restore_clock && cs_timebase_is_ours(&w->instance->cupti);
+	/* Shared, CUPTI lets nobody set a clock. */
+	good = w->instance->cupti.shared || (!w->restore_clock && cs_timebase_is_ours(&w->instance->cupti));
 	if (!good)
 		good = take_clock(w, &ours);
 	cs_instance_leave_cupti();
@@ -290,6 +291,8 @@ subscribe_again(struct cs_worker *w)
 
 	if (cs_subscription_begin(w->instance, &failure, other, sizeof(other)) < 0)
 		return false;
+	if (w->instance->may_share)
+		cs_device_memory_cap(w->instance);
 	cs_subscription_enable_labels();
 	/* Contexts that came before were not seen. */
 	atomic_compare_exchange_strong(&w->instance->first_context_ns, &none, w->monotonic_ns);
@@ -324,7 +327,9 @@ say_why_it_stays(struct cs_worker *w)
 	char who[160] = "collscope has";
 	char suspect[128] = "";
 
-	if (!atomic_load(&w->instance->traced)) {
+	if (w->instance->cupti.shared) {
+		snprintf(who, sizeof(who), "it is shared, and others may have");
+	} else if (!atomic_load(&w->instance->traced)) {
 		cs_suspects_name(suspect, sizeof(suspect));
 		snprintf(who, sizeof(who), "%s%s may have", suspect[0] ? "perhaps " : "somebody", suspect);
 	}
@@ -359,7 +364,21 @@ cs_worker_give_up_subscription(struct cs_worker *w)
 	if (w->schedule.mode == CS_MODE_DEMAND)
 		leave_cupti_if_safe(w);
 	cs_instance_leave_cupti();
-	cs_log_info("CUPTI's subscription is given up: torch.profiler sees the GPU from now on");
+	if (w->instance->cupti.shared)
+		cs_log_info("CUPTI's callbacks are off; the subscription, which is shared, stays");
+	else
+		cs_log_info("CUPTI's subscription is given up: torch.profiler sees the GPU from now on");
+}
+
+void
+cs_worker_release_subscription(struct cs_worker *w)
+{
+	cs_worker_give_up_subscription(w);
+	if (!w->instance->cupti.shared || !cs_instance_enter_cupti())
+		return;
+	w->instance->cupti.activity_flush_all(0);
+	cs_subscription_leave(w->instance);
+	cs_instance_leave_cupti();
 }
 
 /* Labels are learnt: give torch.profiler its chance. In demand mode nothing of CUPTI is needed any more. */

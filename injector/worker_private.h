@@ -156,6 +156,7 @@ void cs_worker_pause(struct cs_worker *w);
 bool cs_worker_may_trace(struct cs_worker *w);
 void cs_worker_yield_clock(struct cs_worker *w, const char *what);
 void cs_worker_give_up_subscription(struct cs_worker *w);
+void cs_worker_release_subscription(struct cs_worker *w);
 void cs_worker_unsubscribe_when_quiet(struct cs_worker *w);
 
 /* worker_status.c */

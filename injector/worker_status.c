@@ -70,6 +70,12 @@ publish_request(struct cs_worker *w)
 		w->schedule.asked ? w->schedule.asked_until_ns : 0, memory_order_relaxed);
 }
 
+static bool
+is_subscribed(const struct cs_worker *w)
+{
+	return cs_subscription_held() || w->instance->cupti.shared;
+}
+
 void
 cs_worker_update_status(struct cs_worker *w)
 {
@@ -81,7 +87,7 @@ cs_worker_update_status(struct cs_worker *w)
 	atomic_store_explicit(&w->status->buffers_completed, counts.completed, memory_order_relaxed);
 	atomic_store_explicit(&w->status->cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cs_delivery_cpu_ns(),
 		memory_order_relaxed);
-	atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
+	atomic_store_explicit(&w->status->subscribed, is_subscribed(w), memory_order_relaxed);
 	publish_request(w);
 	cs_instance_set_state(state_of(w), reason_of(w));
 }
@@ -120,8 +126,8 @@ cs_worker_answer_requests(struct cs_worker *w)
 	if (request.command == CS_COMMAND_PAUSE && error == 0) {
 		cs_worker_pause(w);
 		if (request.argument & CS_PAUSE_RELEASE)
-			cs_worker_give_up_subscription(w);
-		atomic_store_explicit(&w->status->subscribed, cs_subscription_held(), memory_order_relaxed);
+			cs_worker_release_subscription(w);
+		atomic_store_explicit(&w->status->subscribed, is_subscribed(w), memory_order_relaxed);
 	}
 	publish_request(w); /* before the answer: who reads that may read this */
 	cs_segment_writer_answer(w->writer, &request, error);

@@ -42,6 +42,7 @@ struct cs_settings {
 	bool nvtx;                   /* COLLSCOPE_NVTX: NVTX injection on or off; default 1 */
 	char nvtx_ranges[256]; /* COLLSCOPE_NVTX_RANGES: comma-separated fnmatch patterns of range names kept
 				  as marks; "" = none */
+	bool cupti_v2;         /* COLLSCOPE_CUPTI_V2: auto (true) or off; default off */
 	char cupti_path[CS_PATH_BYTES];  /* COLLSCOPE_CUPTI_PATH: libcupti to load; "" = search */
 	char steps[CS_PATH_BYTES];       /* COLLSCOPE_STEPS: rule file (exporter, CLI); "" = none */
 	uint32_t stall_s;                /* COLLSCOPE_STALL_S: 1 ... 86400 (exporter, CLI); default 10 */

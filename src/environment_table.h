@@ -60,6 +60,9 @@ CS_TEXT("COLLSCOPE_NVTX_TOOL", nvtx_tool, "path", "",
 	"NVTX tool to call after collscope; set from NVTX_INJECTION64_PATH when that names another tool.")
 CS_TEXT("COLLSCOPE_CUPTI_PATH", cupti_path, "path", "",
 	"libcupti to load; unset: the one of the process, then of the toolkit.")
+CS_CHOICE("COLLSCOPE_CUPTI_V2", cupti_v2, "off|auto", "off",
+	"Whether to share CUPTI with tools that can do so, where it is 13.3 and the driver r610 or later; "
+	"torch.profiler then sees no GPU.")
 CS_TEXT("COLLSCOPE_STEPS", steps, "path", "",
 	"File with rules that name steps and phases; for exporter and command.")
 CS_INTEGER("COLLSCOPE_STALL_S", stall_s, 1, 86400, "", false, "10",

@@ -30,7 +30,7 @@ class Beside(unittest.TestCase):
                      "COLLSCOPE_MODE": "demand", "COLLSCOPE_EXPORTER": "off", "COLLSCOPE_LOG": "info",
                      "CUDA_INJECTION64_PATH": INJECTOR, "CS_TEST_HASTE": HASTE, **env}
         process = subprocess.Popen([str(FAKES / "scenario_rank"), "--rank", str(rank), "--steps", str(steps), "--load",
-                                    f"libcupti.so.{cupti}", *flags, str(scenario or scenario_path("small"))],
+                                    f"libcupti.so.{cupti[:2]}", *flags, str(scenario or scenario_path("small"))],
                                    env=clean_environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -332,6 +332,102 @@ class Clock(Beside):
         _, errors = self.end(self.beside("200:400", steps=2400, CS_FAKE_CUPTI_ZERO_FROM="6000"))
         self.assertIn("records have no times (CUPTI 13.1 mends that); looking again", errors)
         self.assertNotIn("is off in this process", errors)
+
+
+class Shared(Beside):
+    """COLLSCOPE_CUPTI_V2=auto, on CUPTI 13.3 and driver r610."""
+
+    def start(self, *flags, steps, **env):
+        env = {"COLLSCOPE_CUPTI_V2": "auto", "CS_FAKE_DRIVER_VERSION": "13030", "COLLSCOPE_MODE": "sample",
+               "COLLSCOPE_PERIOD_MS": "300", "COLLSCOPE_WINDOW_MS": "50", "COLLSCOPE_BUDGET": "1", **env}
+        return super().start(*flags, steps=steps, cupti="13.3", **env)
+
+    def profiled(self, output):
+        return int(re.search(r"profiler: (\d+) kernels", output)[1])
+
+    def kinds(self):
+        lines = map(json.loads, self.collscope("dump").stdout.splitlines())
+        windows = [line for line in lines if line["kind"] == "window" and line["depth"] == "deep"]
+        return len(windows), sum(bool(line["foreign"]) for line in windows)
+
+    def test_both_trace_at_once(self):
+        """In sample mode: no window is foreign, and no kernel is lost to the other."""
+        output, errors = self.end(self.start("--shares", "--profile", "400:1000", steps=1400))
+        self.assertEqual(self.profiled(output), 600 * KERNELS_PER_STEP)
+        self.assertIn("the subscription, which is shared, stays", errors)
+        self.assertNotIn("Another tool", errors)
+        deep, foreign = self.kinds()
+        self.assertGreater(deep, 5)
+        self.assertEqual(foreign, 0)
+        self.assertGreater(self.status()["kernels_seen"], deep * KERNELS_PER_STEP)
+
+    def test_full_mode_sees_every_kernel(self):
+        output, _ = self.end(self.start("--shares", "--profile", "100:300", steps=400, COLLSCOPE_MODE="full"))
+        self.assertEqual(self.profiled(output), 200 * KERNELS_PER_STEP)
+        self.assertGreaterEqual(self.status()["kernels_seen"], 400 * KERNELS_PER_STEP)
+        lines = map(json.loads, self.collscope("dump", "--kind", "collective").stdout.splitlines())
+        self.assertEqual({line["bytes"] for line in lines}, {43008, 14336})
+
+    def test_one_that_does_not_share_sees_nothing(self):
+        """Nor does it harm; that is why this is off by default."""
+        output, errors = self.end(self.start("--profile", "100:500", steps=700))
+        self.assertEqual(self.profiled(output), 0)
+        self.assertNotIn("Another tool", errors)
+        self.assertEqual(self.kinds()[1], 0)
+
+    def test_it_was_there_first_and_does_not_share(self):
+        process = self.start("--subscribe", steps=300)
+        wait_for(self.segments, "segment")
+        self.assertEqual(self.status()["state"], "yielded")
+        _, errors = self.end(process)
+        self.assertIn("CUPTI does not let itself be shared", errors)
+        self.assertIn("Another tool uses CUPTI", errors)
+
+    def test_refused(self):
+        """Whatever the reason: as on older ones. An older driver is not even asked."""
+        for env in ({"CS_FAKE_CUPTI_FAIL_NAME": "cuptiSubscribe_v2"}, {"CS_FAKE_DRIVER_VERSION": "13000"},
+                    {"COLLSCOPE_CUPTI_V2": "off"}):
+            with self.subTest(env=env):
+                output, errors = self.end(self.start("--profile", "400:600", steps=700, **env))
+                self.assertEqual("let itself be shared" in errors, "CS_FAKE_CUPTI_FAIL_NAME" in env)
+                self.assertIn("torch.profiler sees the GPU from now on", errors)
+                self.assertGreater(self.profiled(output), 190 * KERNELS_PER_STEP)
+
+    def test_demand_mode_does_not_leave(self):
+        """Nobody can tell whether the others have traced."""
+        process = self.start("--shares", "--profile", "10:100", steps=1600, COLLSCOPE_MODE="demand")
+        wait_for(lambda: self.segments() and self.status()["state"] == "idle", "labels are learnt")
+        self.assertTrue(self.status()["subscribed"])
+        self.collscope("trace", "--seconds", "1", "--wait")
+        _, errors = self.end(process)
+        self.assertIn("CUPTI stays in the process, as it is shared", errors)
+        self.assertGreater(self.status()["kernels_seen"], 100 * KERNELS_PER_STEP)
+
+    def test_resumed_it_is_shared_again(self):
+        process = self.start(steps=2400)
+        wait_for(lambda: self.segments() and self.status()["windows"]["deep"] > 1, "windows")
+        self.collscope("pause", "--release")
+        self.assertFalse(self.status()["subscribed"])
+        time.sleep(1)
+        seen = self.status()["kernels_seen"]
+        self.collscope("resume")
+        wait_for(lambda: self.status()["kernels_seen"] > seen, "windows again")
+        self.assertTrue(self.status()["subscribed"])
+        process.kill()
+
+    def test_released_it_is_free_for_any_tool(self):
+        """Which then decides that it is shared no more."""
+        process = self.start("--profile", "700:800", steps=2400)
+        wait_for(lambda: self.segments() and self.status()["windows"]["deep"] > 1, "windows")
+        self.collscope("pause", "--release")
+        time.sleep(4)
+        seen = self.status()["kernels_seen"]
+        self.collscope("resume")
+        wait_for(lambda: self.status()["kernels_seen"] > seen, "windows again")
+        self.assertFalse(self.status()["subscribed"])
+        output, errors = self.end(process)
+        self.assertEqual(self.profiled(output), 100 * KERNELS_PER_STEP)
+        self.assertIn("CUPTI does not let itself be shared", errors)
 
 
 if __name__ == "__main__":

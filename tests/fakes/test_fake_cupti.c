@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fakes do what the real driver and CUPTI were measured to do. Built twice, against the CUPTI of CUDA 12
- * and of 13. Every test runs in a child of its own.
+ * The fakes do what the real driver and CUPTI were measured to do. Built three times, against the CUPTI of
+ * CUDA 12, 13.0 and 13.3. Every test runs in a child of its own.
  */
 /* clang-format off */
 #include <stdarg.h>
@@ -15,15 +15,17 @@
 #include "fake.h"
 
 #include <cupti.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-#define NODES       40
-#define POOL        64
-#define POOL_BYTES  8192
-#define LOG_MAX     4096
-#define RECORDS_MAX 8192
+#define NODES        40
+#define POOL         64
+#define POOL_BYTES   8192
+#define LOG_MAX      4096
+#define RECORDS_MAX  8192
+#define RECORD_BYTES (CS_TEST_CUPTI_VERSION < 130000 ? 208 : CS_TEST_CUPTI_VERSION < 130300 ? 216 : 232)
 
 extern const struct cs_fake_driver cs_fake_driver;
 
@@ -354,7 +356,7 @@ wait_until(const _Atomic unsigned int *what, unsigned int least)
 static void
 worker_returns_full_buffers_by_itself(void)
 {
-	unsigned int launches = 10, records = POOL_BYTES / (CS_TEST_CUPTI_VERSION < 130000 ? 208 : 216), i;
+	unsigned int launches = 10, records = POOL_BYTES / RECORD_BYTES, i;
 
 	cuda_open();
 	CUPTI(cuptiActivityFlushPeriod(20));
@@ -465,6 +467,115 @@ second_subscriber_is_refused(void)
 	CUPTI(cuptiUnsubscribe(subscriber));
 	CUPTI(cuptiSubscribe(&second, listen, NULL));
 }
+
+#if CS_TEST_CUPTI_VERSION >= 130300
+/* As the header of 13.3 has them; the one that this is compiled against is older. */
+struct sharing_parameters {
+	CUpti_SubscriberParams older;
+	uint8_t allow_multiple;
+	uint8_t padding[7];
+};
+CUptiResult cuptiActivityEnable_v2(CUpti_SubscriberHandle, CUpti_ActivityKind, void *);
+CUptiResult cuptiActivityDisable_v2(CUpti_SubscriberHandle, CUpti_ActivityKind, void *);
+CUptiResult cuptiActivityRegisterCallbacks_v2(CUpti_SubscriberHandle,
+	void (*)(uint8_t **, size_t *, size_t *, void *), void (*)(uint8_t *, size_t, size_t, void *));
+CUptiResult cuptiActivityGetNextRecord_v2(CUpti_SubscriberHandle, uint8_t *, size_t, CUpti_Activity **record);
+
+static CUptiResult
+share(CUpti_SubscriberHandle *handle)
+{
+	struct sharing_parameters parameters = {
+		.older = {.structSize = sizeof(parameters), .subscriberName = "sharer"}, .allow_multiple = 1};
+
+	return cuptiSubscribe_v2(handle, listen, NULL, &parameters.older);
+}
+
+static CUpti_SubscriberHandle sharers[2];
+static _Alignas(8) uint8_t buffers[2][2 * POOL_BYTES];
+static unsigned int kernels_of[2];
+
+static void
+request_0(uint8_t **buffer, size_t *size, size_t *records, void *info)
+{
+	(void)info;
+	*buffer = buffers[0];
+	*size = sizeof(buffers[0]);
+	*records = 0;
+}
+
+static void
+request_1(uint8_t **buffer, size_t *size, size_t *records, void *info)
+{
+	request_0(buffer, size, records, info);
+	*buffer = buffers[1];
+}
+
+static void
+complete_any(uint8_t *buffer, size_t size, size_t valid, void *info)
+{
+	unsigned int client = buffer == buffers[1];
+	CUpti_Activity *record = NULL;
+
+	(void)size;
+	(void)info;
+	CHILD_CHECK(cuptiActivityGetNextRecord(buffer, valid, &record) ==
+		    CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	while (cuptiActivityGetNextRecord_v2(sharers[client], buffer, valid, &record) == CUPTI_SUCCESS)
+		kernels_of[client]++;
+	memset(buffer, 0, sizeof(buffers[0]));
+}
+
+static void
+launch_and_flush(void)
+{
+	launch();
+	CUDA(cuStreamSynchronize(stream));
+	CUPTI(cuptiActivityFlushAll(0));
+}
+
+static void
+subscribers_share(void)
+{
+	CUpti_SubscriberHandle alone;
+
+	setenv("CS_FAKE_DRIVER_VERSION", "13030", 1);
+	CUPTI(share(&sharers[0]));
+	CUPTI(share(&sharers[1]));
+	CHILD_CHECK(cuptiSubscribe(&alone, listen, NULL) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	CHILD_CHECK(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) ==
+		    CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	CHILD_CHECK(cuptiActivityRegisterCallbacks(requested, completed) ==
+		    CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	cuda_open();
+	CUPTI(cuptiActivityRegisterCallbacks_v2(sharers[0], request_0, complete_any));
+	CUPTI(cuptiActivityRegisterCallbacks_v2(sharers[1], request_1, complete_any));
+	CUPTI(cuptiActivityEnable_v2(sharers[0], CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, NULL));
+	launch_and_flush();
+	CUPTI(cuptiActivityEnable_v2(sharers[1], CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, NULL));
+	launch_and_flush();
+	CUPTI(cuptiActivityDisable_v2(sharers[0], CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, NULL));
+	launch_and_flush();
+	CHILD_CHECK(kernels_of[0] == 2 && kernels_of[1] == 2);
+	CUPTI(cuptiUnsubscribe(sharers[1]));
+	launch_and_flush();
+	CHILD_CHECK(kernels_of[1] == 2);
+	CUPTI(cuptiUnsubscribe(sharers[0]));
+	CUPTI(cuptiSubscribe(&alone, listen, NULL));
+}
+
+static void
+sharing_is_refused(void)
+{
+	CUpti_SubscriberHandle handle;
+
+	/* An older driver. */
+	CHILD_CHECK(share(&handle) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	/* Somebody uses the functions of the first kind. */
+	setenv("CS_FAKE_DRIVER_VERSION", "13030", 1);
+	CUPTI(cuptiActivityRegisterCallbacks(requested, completed));
+	CHILD_CHECK(share(&handle) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+}
+#endif
 
 static void
 finalize_after_tracing_kills_the_next_replay(void)
@@ -766,6 +877,10 @@ GOOD(update_names_its_nodes)
 GOOD(graph_trace_stands_for_its_nodes)
 GOOD(window_edge_damages_a_record)
 GOOD(second_subscriber_is_refused)
+#if CS_TEST_CUPTI_VERSION >= 130300
+GOOD(subscribers_share)
+GOOD(sharing_is_refused)
+#endif
 GOOD(finalize_after_tracing_kills_the_next_replay)
 GOOD(finalize_after_callbacks_is_harmless)
 GOOD(second_register_takes_the_buffers)
@@ -805,6 +920,10 @@ main(void)
 		cmocka_unit_test(test_graph_trace_stands_for_its_nodes),
 		cmocka_unit_test(test_window_edge_damages_a_record),
 		cmocka_unit_test(test_second_subscriber_is_refused),
+#if CS_TEST_CUPTI_VERSION >= 130300
+		cmocka_unit_test(test_subscribers_share),
+		cmocka_unit_test(test_sharing_is_refused),
+#endif
 		cmocka_unit_test(test_finalize_after_tracing_kills_the_next_replay),
 		cmocka_unit_test(test_finalize_after_callbacks_is_harmless),
 		cmocka_unit_test(test_second_register_takes_the_buffers),

@@ -47,6 +47,7 @@ assert_defaults(const struct cs_settings *settings)
 	assert_true(settings->budget == 0.01);
 	assert_string_equal(settings->directory, "");
 	assert_true(settings->exporter);
+	assert_false(settings->cupti_v2);
 	assert_string_equal(settings->exporter_path, "");
 	assert_string_equal(settings->listen, "127.0.0.1:19400");
 	assert_int_equal(settings->log_level, 1);
@@ -115,6 +116,8 @@ test_choices(void **state)
 	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_EXPORTER=auto"), 0);
 	assert_true(settings.exporter);
 	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_EXPORTER=0"), 1);
+	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_CUPTI_V2=auto"), 0);
+	assert_true(settings.cupti_v2);
 	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_LOG=error"), 0);
 	assert_int_equal(settings.log_level, 0);
 	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_LOG=debug"), 0);
@@ -316,7 +319,7 @@ test_table(void **state)
 	const struct cs_variable *variables = cs_variables(&count);
 
 	(void)state;
-	assert_int_equal(count, 26);
+	assert_int_equal(count, 27);
 	for (size_t i = 0; i < count; i++) {
 		struct complaints complaints;
 		struct cs_settings settings;

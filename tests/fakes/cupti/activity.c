@@ -9,7 +9,7 @@
 #define DEVICE_POOL_LIMIT   250U
 #define DEVICE_PRE_ALLOCATE 3U
 
-static _Atomic unsigned char kinds[CUPTI_ACTIVITY_KIND_COUNT];
+static _Atomic unsigned char kinds[FAKE_CLIENTS][CUPTI_ACTIVITY_KIND_COUNT];
 static _Atomic bool ever_enabled;
 static _Atomic bool traced;
 static _Atomic bool finalized_after_tracing;
@@ -36,9 +36,19 @@ static struct {
 };
 
 bool
+fake_client_wants(unsigned int client, CUpti_ActivityKind kind)
+{
+	return atomic_load_explicit(&kinds[client][kind], memory_order_relaxed) != 0;
+}
+
+bool
 fake_kind_enabled(CUpti_ActivityKind kind)
 {
-	return atomic_load_explicit(&kinds[kind], memory_order_relaxed) != 0;
+	unsigned int client = 0;
+
+	while (client < FAKE_CLIENTS && !fake_client_wants(client, kind))
+		client++;
+	return client < FAKE_CLIENTS;
 }
 
 bool
@@ -66,8 +76,8 @@ fake_take_bad_edge(void)
 	return atomic_exchange(&bad_edge, 0) != 0;
 }
 
-static CUptiResult
-enable(CUpti_ActivityKind kind)
+CUptiResult
+fake_client_enable(unsigned int client, CUpti_ActivityKind kind)
 {
 	CUptiResult result;
 
@@ -83,7 +93,7 @@ enable(CUpti_ActivityKind kind)
 	/* CS_FAKE_CUPTI_LEAK_KIB=N: so much GPU memory is gone with each window. */
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && !fake_kind_enabled(kind))
 		atomic_fetch_add(&leaked_bytes, fake_number("CS_FAKE_CUPTI_LEAK_KIB", 0) << 10);
-	atomic_store(&kinds[kind], 1);
+	atomic_store(&kinds[client][kind], 1);
 	atomic_store(&ever_enabled, true);
 	fake_buffers_start_worker();
 	return CUPTI_SUCCESS;
@@ -93,7 +103,8 @@ CUptiResult
 cuptiActivityEnable(CUpti_ActivityKind kind)
 {
 	FAKE_CUPTI_ENTER();
-	return enable(kind);
+	FAKE_FIRST_KIND();
+	return fake_client_enable(0, kind);
 }
 
 CUptiResult
@@ -102,23 +113,34 @@ cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 	CUptiResult result;
 
 	FAKE_CUPTI_ENTER();
-	result = enable(kind);
+	FAKE_FIRST_KIND();
+	result = fake_client_enable(0, kind);
 	if (result == CUPTI_SUCCESS && kind == CUPTI_ACTIVITY_KIND_DEVICE)
-		fake_buffers_dump_device();
+		fake_buffers_dump_device(0);
 	return result;
+}
+
+CUptiResult
+fake_client_disable(unsigned int client, CUpti_ActivityKind kind)
+{
+	bool was_on;
+
+	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= CUPTI_ACTIVITY_KIND_COUNT)
+		return CUPTI_ERROR_INVALID_KIND;
+	was_on = fake_client_wants(client, kind);
+	atomic_store(&kinds[client][kind], 0);
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && was_on && !fake_kind_enabled(kind) &&
+		fake_number("CS_FAKE_CUPTI_EDGES", 1))
+		fake_buffers_spoil_running(kind);
+	return CUPTI_SUCCESS;
 }
 
 CUptiResult
 cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	FAKE_CUPTI_ENTER();
-	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= CUPTI_ACTIVITY_KIND_COUNT)
-		return CUPTI_ERROR_INVALID_KIND;
-	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && fake_kind_enabled(kind) &&
-		fake_number("CS_FAKE_CUPTI_EDGES", 1))
-		fake_buffers_spoil_running(kind);
-	atomic_store(&kinds[kind], 0);
-	return CUPTI_SUCCESS;
+	FAKE_FIRST_KIND();
+	return fake_client_disable(0, kind);
 }
 
 static CUptiResult
@@ -136,6 +158,7 @@ cuptiActivityGetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void
 	CUptiResult result;
 
 	FAKE_CUPTI_ENTER();
+	FAKE_FIRST_KIND();
 	result = check_attribute(attribute, bytes, value);
 	if (result != CUPTI_SUCCESS)
 		return result;
@@ -145,13 +168,11 @@ cuptiActivityGetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void
 }
 
 CUptiResult
-cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void *value)
+fake_set_attribute(CUpti_ActivityAttribute attribute, size_t *bytes, const void *value)
 {
-	CUptiResult result;
+	CUptiResult result = check_attribute(attribute, bytes, value);
 	uint64_t number = 0;
 
-	FAKE_CUPTI_ENTER();
-	result = check_attribute(attribute, bytes, value);
 	if (result != CUPTI_SUCCESS)
 		return result;
 	memcpy(&number, value, attributes[attribute].bytes);
@@ -160,6 +181,14 @@ cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void
 		fake_cupti_misuse("PER_THREAD_ACTIVITY_BUFFER changed after activities were enabled");
 	attributes[attribute].value = number;
 	return CUPTI_SUCCESS;
+}
+
+CUptiResult
+cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *bytes, void *value)
+{
+	FAKE_CUPTI_ENTER();
+	FAKE_FIRST_KIND();
+	return fake_set_attribute(attribute, bytes, value);
 }
 
 /* Switches that change nothing here. */
@@ -210,15 +239,16 @@ CUptiResult
 cuptiFinalize(void)
 {
 	enum cs_fake_inside inside;
-	unsigned int kind;
+	unsigned int client, kind;
 
 	FAKE_CUPTI_ENTER();
 	inside = *fake_driver()->inside();
 	if (inside != CS_FAKE_INSIDE_NOTHING && inside != CS_FAKE_INSIDE_API_CALLBACK)
 		fake_cupti_misuse("cuptiFinalize called from a buffer or resource callback");
 	fake_callbacks_reset();
-	for (kind = 0; kind < CUPTI_ACTIVITY_KIND_COUNT; kind++)
-		atomic_store(&kinds[kind], 0);
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		for (kind = 0; kind < CUPTI_ACTIVITY_KIND_COUNT; kind++)
+			atomic_store(&kinds[client][kind], 0);
 	fake_buffers_reset();
 	fake_clock_reset();
 	atomic_store(&ever_enabled, false);

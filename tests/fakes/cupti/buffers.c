@@ -38,11 +38,12 @@ struct buffer {
 	struct buffer *next;
 };
 
-static struct list waiting; /* not handed over yet; fake_cupti_lock */
-static struct buffer *held; /* all that CUPTI has; delivery_lock */
-static _Atomic(CUpti_BuffersCallbackRequestFunc) request_function;
-static _Atomic(CUpti_BuffersCallbackCompleteFunc) complete_function;
-static _Atomic uint64_t dropped;
+static struct client {
+	struct list waiting;                    /* not handed over yet; fake_cupti_lock */
+	struct buffer *held;                    /* all that CUPTI has; delivery_lock */
+	struct fake_buffer_functions functions; /* fake_cupti_lock */
+	_Atomic uint64_t dropped;
+} clients[FAKE_CLIENTS];
 static _Atomic uint64_t record_counter;
 static _Atomic uint32_t period_ms;
 /* One hand-over at a time. Held while the client's buffer callbacks run; taken before fake_cupti_lock. */
@@ -78,7 +79,7 @@ owner_of_records(void)
 
 /* CS_FAKE_CUPTI_DROP=N: every Nth record is lost, and said to be. */
 static bool
-drop(void)
+drop(struct client *client)
 {
 	static _Atomic uint64_t every = UINT64_MAX;
 
@@ -88,8 +89,22 @@ drop(void)
 		return false;
 	if ((atomic_fetch_add(&record_counter, 1) + 1) % atomic_load(&every) != 0)
 		return false;
-	atomic_fetch_add(&dropped, 1);
+	atomic_fetch_add(&client->dropped, 1);
 	return true;
+}
+
+static void
+append(unsigned int number, const struct fake_record *record, long thread, uint64_t now_ns)
+{
+	struct client *client = &clients[number];
+	struct fake_record *own;
+
+	if (!fake_client_wants(number, record->memory.any.kind) || drop(client))
+		return;
+	list_add(&client->waiting, record);
+	own = &client->waiting.items[client->waiting.count - 1];
+	own->thread = thread;
+	own->queued_ns = now_ns;
 }
 
 void
@@ -97,33 +112,39 @@ fake_buffers_append(const struct fake_record *records, size_t count)
 {
 	long thread = owner_of_records();
 	uint64_t now_ns = fake_cupti_now_ns();
+	unsigned int client;
 	size_t i;
 
 	pthread_mutex_lock(&fake_cupti_lock);
-	for (i = 0; i < count; i++) {
-		if (drop())
-			continue;
-		list_add(&waiting, &records[i]);
-		waiting.items[waiting.count - 1].thread = thread;
-		waiting.items[waiting.count - 1].queued_ns = now_ns;
-	}
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		for (i = 0; i < count; i++)
+			append(client, &records[i], thread, now_ns);
 	pthread_mutex_unlock(&fake_cupti_lock);
+}
+
+static void
+spoil(struct list *waiting, CUpti_ActivityKind kind, uint64_t now_ns)
+{
+	struct fake_record *record;
+	size_t i;
+
+	for (i = 0; i < waiting->count; i++) {
+		record = &waiting->items[i];
+		if (record->memory.any.kind == kind && record->span.start_ns <= now_ns &&
+			record->span.end_ns > now_ns)
+			record->late_end = true;
+	}
 }
 
 void
 fake_buffers_spoil_running(CUpti_ActivityKind kind)
 {
 	uint64_t now_ns = fake_cupti_now_ns();
-	struct fake_record *record;
-	size_t i;
+	unsigned int client;
 
 	pthread_mutex_lock(&fake_cupti_lock);
-	for (i = 0; i < waiting.count; i++) {
-		record = &waiting.items[i];
-		if (record->memory.any.kind == kind && record->span.start_ns <= now_ns &&
-			record->span.end_ns > now_ns)
-			record->late_end = true;
-	}
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		spoil(&clients[client].waiting, kind, now_ns);
 	pthread_mutex_unlock(&fake_cupti_lock);
 }
 
@@ -139,31 +160,47 @@ static void
 check_answer(const uint8_t *memory, size_t size)
 {
 	const struct buffer *buffer;
+	unsigned int client;
 
 	if ((uintptr_t)memory % 8)
 		fake_cupti_misuse("bufferRequested answered a buffer that is not 8-byte aligned");
 	if (size < BUFFER_BYTES_MIN)
 		fake_cupti_misuse("bufferRequested answered a buffer of %zu bytes", size);
-	for (buffer = held; buffer; buffer = buffer->next)
-		if (memory < buffer->memory + buffer->size && buffer->memory < memory + size)
-			fake_cupti_misuse("bufferRequested answered memory that CUPTI still holds");
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		for (buffer = clients[client].held; buffer; buffer = buffer->next)
+			if (memory < buffer->memory + buffer->size && buffer->memory < memory + size)
+				fake_cupti_misuse("bufferRequested answered memory that CUPTI still holds");
+}
+
+static struct fake_buffer_functions
+functions_of(const struct client *client)
+{
+	struct fake_buffer_functions functions;
+
+	pthread_mutex_lock(&fake_cupti_lock);
+	functions = client->functions;
+	pthread_mutex_unlock(&fake_cupti_lock);
+	return functions;
 }
 
 /* Asks the client. NULL: no buffer, the record is lost. */
 static struct buffer *
-request(long thread)
+request(struct client *client, long thread)
 {
 	enum cs_fake_inside *inside = fake_driver()->inside();
 	enum cs_fake_inside before = *inside;
-	CUpti_BuffersCallbackRequestFunc function = request_function;
+	struct fake_buffer_functions functions = functions_of(client);
 	struct buffer *buffer;
 	uint8_t *memory = NULL;
 	size_t size = 0, limit = 0;
 
-	if (!function)
+	if (!functions.request && !functions.request_v2)
 		return NULL;
 	*inside = CS_FAKE_INSIDE_BUFFER_REQUEST;
-	function(&memory, &size, &limit);
+	if (functions.request_v2)
+		functions.request_v2(&memory, &size, &limit, NULL);
+	else
+		functions.request(&memory, &size, &limit);
 	*inside = before;
 	if (!memory || !size) {
 		if (!FAKE_HAS_NULL_ANSWER)
@@ -184,8 +221,8 @@ request(long thread)
 	buffer->size = size;
 	buffer->record_limit = limit;
 	buffer->thread = thread;
-	buffer->next = held;
-	held = buffer;
+	buffer->next = client->held;
+	client->held = buffer;
 	return buffer;
 }
 
@@ -223,13 +260,13 @@ shuffle(struct list *list)
 
 /* Takes it out of the held ones, writes its records and gives it back to the client. */
 static void
-deliver(struct buffer *buffer)
+deliver(struct client *client, struct buffer *buffer)
 {
 	enum cs_fake_inside *inside = fake_driver()->inside();
 	enum cs_fake_inside before = *inside;
-	CUpti_BuffersCallbackCompleteFunc function = complete_function;
+	struct fake_buffer_functions functions = functions_of(client);
 	struct fake_record *record;
-	struct buffer **link = &held;
+	struct buffer **link = &client->held;
 	size_t used = 0, i;
 
 	while (*link != buffer)
@@ -244,8 +281,10 @@ deliver(struct buffer *buffer)
 		used += record->size;
 	}
 	*inside = CS_FAKE_INSIDE_BUFFER_COMPLETE;
-	if (function)
-		function(NULL, 0, buffer->memory, buffer->size, used);
+	if (functions.complete_v2)
+		functions.complete_v2(buffer->memory, buffer->size, used, NULL);
+	else if (functions.complete)
+		functions.complete(NULL, 0, buffer->memory, buffer->size, used);
 	*inside = before;
 	list_free(&buffer->records);
 	free(buffer);
@@ -261,20 +300,20 @@ hoard_ns(void)
 /* A buffer with room for a record of that thread; a full one goes back after the next has been asked for.
  * NULL: the client gave none. */
 static struct buffer *
-find_room(const struct fake_record *record)
+find_room(struct client *client, const struct fake_record *record)
 {
-	struct buffer *buffer = held;
+	struct buffer *buffer = client->held;
 	struct buffer *fresh;
 
 	while (buffer && (buffer->thread != record->thread || buffer->full_ns))
 		buffer = buffer->next;
 	if (buffer && has_room(buffer, record->size))
 		return buffer;
-	fresh = request(record->thread);
+	fresh = request(client, record->thread);
 	if (buffer && hoard_ns())
 		buffer->full_ns = fake_cupti_now_ns();
 	else if (buffer)
-		deliver(buffer);
+		deliver(client, buffer);
 	return fresh;
 }
 
@@ -283,7 +322,7 @@ find_room(const struct fake_record *record)
 /* Takes what may go out of the waiting ones and writes its times. CS_FAKE_CUPTI_DELAY_MS: completion is seen
  * that much later. */
 static struct list
-take(bool forced)
+take(struct list *waiting, bool forced)
 {
 	uint64_t now_ns = fake_cupti_now_ns();
 	uint64_t seen_ns = now_ns - fake_number("CS_FAKE_CUPTI_DELAY_MS", 0) * 1000000U;
@@ -293,11 +332,11 @@ take(bool forced)
 	bool complete;
 
 	pthread_mutex_lock(&fake_cupti_lock);
-	for (i = 0; i < waiting.count; i++) {
-		record = &waiting.items[i];
+	for (i = 0; i < waiting->count; i++) {
+		record = &waiting->items[i];
 		complete = record->span.end_ns <= seen_ns && record->queued_ns <= seen_ns;
 		if (!complete && !forced) {
-			waiting.items[left++] = *record;
+			waiting->items[left++] = *record;
 			continue;
 		}
 		if (record->late_end)
@@ -305,7 +344,7 @@ take(bool forced)
 		fake_record_finish(record, complete);
 		list_add(&taken, record);
 	}
-	waiting.count = left;
+	waiting->count = left;
 	pthread_mutex_unlock(&fake_cupti_lock);
 	return taken;
 }
@@ -318,50 +357,59 @@ enum hand_over {
 
 /* The next of the held ones that goes back now. */
 static struct buffer *
-find_due(enum hand_over how)
+find_due(const struct client *client, enum hand_over how)
 {
 	uint64_t now_ns = fake_cupti_now_ns();
-	struct buffer *buffer = held;
+	struct buffer *buffer = client->held;
 
 	if (how == FORCED)
-		return held;
+		return buffer;
 	while (buffer && (buffer->full_ns ? now_ns - buffer->full_ns < hoard_ns() : how == FULL_BUFFERS))
 		buffer = buffer->next;
 	return buffer;
 }
 
 static void
-hand_over(enum hand_over how)
+hand_over_to(struct client *client, enum hand_over how)
 {
-	struct list taken;
+	struct list taken = take(&client->waiting, how == FORCED);
 	struct buffer *buffer;
 	size_t i;
 
-	pthread_mutex_lock(&delivery_lock);
-	taken = take(how == FORCED);
 	for (i = 0; i < taken.count; i++) {
-		buffer = find_room(&taken.items[i]);
+		buffer = find_room(client, &taken.items[i]);
 		if (buffer)
 			buffer_add(buffer, &taken.items[i]);
 		else
-			atomic_fetch_add(&dropped, 1);
+			atomic_fetch_add(&client->dropped, 1);
 	}
 	list_free(&taken);
-	while ((buffer = find_due(how)))
-		deliver(buffer);
+	while ((buffer = find_due(client, how)))
+		deliver(client, buffer);
+}
+
+static void
+hand_over(enum hand_over how)
+{
+	unsigned int client;
+
+	pthread_mutex_lock(&delivery_lock);
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		hand_over_to(&clients[client], how);
 	pthread_mutex_unlock(&delivery_lock);
 }
 
 void
-fake_buffers_dump_device(void)
+fake_buffers_dump_device(unsigned int number)
 {
 	struct fake_record record = {
 		.size = fake_record_size(CUPTI_ACTIVITY_KIND_DEVICE), .thread = owner_of_records()};
+	struct client *client = &clients[number];
 	struct buffer *buffer;
 
 	record.memory.any.kind = CUPTI_ACTIVITY_KIND_DEVICE;
 	pthread_mutex_lock(&delivery_lock);
-	buffer = request_function ? find_room(&record) : NULL;
+	buffer = fake_buffers_registered(number) ? find_room(client, &record) : NULL;
 	if (buffer)
 		buffer_add(buffer, &record);
 	pthread_mutex_unlock(&delivery_lock);
@@ -414,24 +462,59 @@ fake_buffers_start_worker(void)
 	pthread_once(&worker_once, start_worker);
 }
 
-/* After cuptiFinalize nobody gives the buffers back any more. */
-void
-fake_buffers_reset(void)
+bool
+fake_buffers_registered(unsigned int client)
 {
+	struct fake_buffer_functions functions = functions_of(&clients[client]);
+
+	return functions.request || functions.request_v2;
+}
+
+void
+fake_buffers_forget(unsigned int number)
+{
+	struct client *client = &clients[number];
 	struct buffer *buffer;
 
 	pthread_mutex_lock(&delivery_lock);
-	while ((buffer = held)) {
-		held = buffer->next;
+	while ((buffer = client->held)) {
+		client->held = buffer->next;
 		list_free(&buffer->records);
 		free(buffer);
 	}
 	pthread_mutex_lock(&fake_cupti_lock);
-	list_free(&waiting);
-	request_function = NULL;
-	complete_function = NULL;
+	list_free(&client->waiting);
+	client->functions = (struct fake_buffer_functions){0};
 	pthread_mutex_unlock(&fake_cupti_lock);
 	pthread_mutex_unlock(&delivery_lock);
+}
+
+/* After cuptiFinalize nobody gives the buffers back any more. */
+void
+fake_buffers_reset(void)
+{
+	unsigned int client;
+
+	for (client = 0; client < FAKE_CLIENTS; client++)
+		fake_buffers_forget(client);
+}
+
+uint64_t
+fake_buffers_take_dropped(unsigned int client)
+{
+	return atomic_exchange(&clients[client].dropped, 0);
+}
+
+CUptiResult
+fake_buffers_register(unsigned int client, const struct fake_buffer_functions *functions)
+{
+	if (!(functions->request && functions->complete) &&
+		!(functions->request_v2 && functions->complete_v2))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&fake_cupti_lock);
+	clients[client].functions = *functions;
+	pthread_mutex_unlock(&fake_cupti_lock);
+	return fake_attach();
 }
 
 /* -- entries
@@ -443,14 +526,11 @@ CUptiResult
 cuptiActivityRegisterCallbacks(
 	CUpti_BuffersCallbackRequestFunc requested, CUpti_BuffersCallbackCompleteFunc completed)
 {
+	struct fake_buffer_functions functions = {.request = requested, .complete = completed};
+
 	FAKE_CUPTI_ENTER();
-	if (!requested || !completed)
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	pthread_mutex_lock(&fake_cupti_lock);
-	request_function = requested;
-	complete_function = completed;
-	pthread_mutex_unlock(&fake_cupti_lock);
-	return fake_attach();
+	FAKE_FIRST_KIND();
+	return fake_buffers_register(0, &functions);
 }
 
 CUptiResult
@@ -483,19 +563,19 @@ cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *co
 	(void)context;
 	(void)stream;
 	FAKE_CUPTI_ENTER();
+	FAKE_FIRST_KIND();
 	if (!count)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	*count = atomic_exchange(&dropped, 0);
+	*count = fake_buffers_take_dropped(0);
 	return CUPTI_SUCCESS;
 }
 
 CUptiResult
-cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
+fake_next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
 {
 	uint8_t *next;
 	CUpti_Activity *found;
 
-	FAKE_CUPTI_ENTER();
 	if (!buffer || !record)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	next = *record ? (uint8_t *)*record + fake_record_size((*record)->kind) : buffer;
@@ -508,4 +588,12 @@ cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes, CUpti_Activity *
 		return CUPTI_ERROR_INVALID_KIND;
 	*record = found;
 	return CUPTI_SUCCESS;
+}
+
+CUptiResult
+cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
+{
+	FAKE_CUPTI_ENTER();
+	FAKE_FIRST_KIND();
+	return fake_next_record(buffer, valid_bytes, record);
 }

@@ -38,6 +38,7 @@ CUptiResult
 cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp)
 {
 	FAKE_CUPTI_ENTER();
+	FAKE_FIRST_KIND();
 	if (!funcTimestamp)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!atomic_load(&function) || !fake_number("CS_FAKE_CUPTI_CLOCK_STUCK", 0))

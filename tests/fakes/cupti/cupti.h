@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the fake libcupti. One source, two libraries: FAKE_CUPTI_VERSION (what cuptiGetVersion answers)
- * decides which functions, record sizes and defaults it has: 24 = CUDA 12.6, 130001 = CUDA 13.0 Update 1.
+ * Inside of the fake libcupti. One source, three libraries: FAKE_CUPTI_VERSION (what cuptiGetVersion answers)
+ * decides which functions, record sizes and defaults it has: 24 = CUDA 12.6, 130001 = CUDA 13.0 Update 1,
+ * 130301 = CUDA 13.3 Update 1.
+ *
+ * A client is whoever has kinds and buffers: number 0 all who use the functions of the first kind, the others
+ * one subscriber each of those who share CUPTI (13.3).
  *
  * It does what the real one was measured to do; see tests/fakes/README.md for the list, and for the
  * CS_FAKE_CUPTI_* variables that make it fail.
@@ -18,7 +22,9 @@
 #ifndef FAKE_CUPTI_VERSION
 #error "FAKE_CUPTI_VERSION says which CUPTI to be"
 #endif
-#define FAKE_HAS_13 (FAKE_CUPTI_VERSION >= 130000)
+#define FAKE_HAS_13      (FAKE_CUPTI_VERSION >= 130000)
+#define FAKE_HAS_SHARING (FAKE_CUPTI_VERSION >= 130300)
+#define FAKE_CLIENTS     5U
 #define FAKE_HAS_NULL_ANSWER                                                                                 \
 	(FAKE_CUPTI_VERSION >= 27) /* bufferRequested may answer NULL without a crash                        \
 				    */
@@ -55,11 +61,25 @@ void fake_callbacks_exit(struct cs_fake_call *call);
 void fake_callbacks_resource(uint32_t cbid, const struct cs_fake_event *event);
 void fake_callbacks_synchronized(struct cs_fake_context *context, struct cs_fake_stream *stream);
 void fake_callbacks_reset(void); /* for cuptiFinalize */
+/* FAKE_CLIENTS: it is no subscriber, or does not share. */
+unsigned int fake_client_of(CUpti_SubscriberHandle handle);
+/* What functions of the first kind begin with, after FAKE_CUPTI_ENTER: they are refused as long as somebody
+ * shares. */
+bool fake_is_shared(void);
+#define FAKE_FIRST_KIND()                                                                                    \
+	do {                                                                                                 \
+		if (fake_is_shared())                                                                        \
+			return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;                               \
+	} while (0)
 
 /* -- activity.c: kinds and attributes
  * ------------------------------------------------------------------------- */
 
-bool fake_kind_enabled(CUpti_ActivityKind kind);
+bool fake_kind_enabled(CUpti_ActivityKind kind); /* for any client */
+bool fake_client_wants(unsigned int client, CUpti_ActivityKind kind);
+CUptiResult fake_client_enable(unsigned int client, CUpti_ActivityKind kind);
+CUptiResult fake_client_disable(unsigned int client, CUpti_ActivityKind kind);
+CUptiResult fake_set_attribute(CUpti_ActivityAttribute attribute, size_t *bytes, const void *value);
 bool fake_per_thread_buffers(void);
 bool fake_client_zeroes_buffers(void);
 /* True once after CONCURRENT_KERNEL was switched on while the GPU worked: the record at that edge has no
@@ -83,6 +103,7 @@ union fake_record_memory {
 	CUpti_ActivityMemset4 set;
 	CUpti_ActivityGraphTrace2 graph;
 	CUpti_ActivityAPI api;
+	uint8_t room[256]; /* for those of later versions */
 	CUpti_ActivityDevice5 machine;
 };
 
@@ -124,7 +145,20 @@ void fake_buffers_spoil_running(CUpti_ActivityKind kind);
 /* CUPTI hands over what it has before a context goes. */
 void fake_buffers_context_ends(void);
 /* A record of the device, into a buffer that is asked for here and now; none when nobody registered. */
-void fake_buffers_dump_device(void);
+void fake_buffers_dump_device(unsigned int client);
+/* The functions of the second kind have one parameter more, which nobody reads, or two less. */
+struct fake_buffer_functions {
+	CUpti_BuffersCallbackRequestFunc request;
+	CUpti_BuffersCallbackCompleteFunc complete;
+	void (*request_v2)(uint8_t **buffer, size_t *size, size_t *records, void *info);
+	void (*complete_v2)(uint8_t *buffer, size_t size, size_t valid, void *info);
+};
+CUptiResult fake_buffers_register(unsigned int client, const struct fake_buffer_functions *functions);
+bool fake_buffers_registered(unsigned int client);
+/* The client has gone: what CUPTI has of it is lost. */
+void fake_buffers_forget(unsigned int client);
+uint64_t fake_buffers_take_dropped(unsigned int client);
+CUptiResult fake_next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record);
 void fake_buffers_start_worker(void);
 void fake_buffers_reset(void);
 

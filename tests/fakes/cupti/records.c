@@ -11,6 +11,8 @@
 /* What CUDA 12.6 writes: the same structs without the fields that came later. */
 #define KERNEL9_BYTES 208U
 #define MEMCPY5_BYTES 88U
+/* What CUDA 13.3 writes has two fields more, which are left empty. */
+#define KERNEL12_BYTES 232U
 
 _Static_assert(sizeof(CUpti_ActivityKernel10) == 216, "layout");
 _Static_assert(offsetof(CUpti_ActivityKernel10, isDeviceLaunched) == KERNEL9_BYTES, "Kernel9 is a prefix");
@@ -30,6 +32,8 @@ fake_record_size(CUpti_ActivityKind kind)
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_KERNEL:
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		if (FAKE_HAS_SHARING)
+			return KERNEL12_BYTES;
 		return FAKE_HAS_13 ? sizeof(CUpti_ActivityKernel10) : KERNEL9_BYTES;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		return FAKE_HAS_13 ? sizeof(CUpti_ActivityMemcpy6) : MEMCPY5_BYTES;

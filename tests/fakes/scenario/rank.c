@@ -17,6 +17,7 @@
  *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps; may be
  * given several times
  *     --ticks            that profiler has a clock of its own
+ *     --shares           that profiler shares CUPTI with others that do so
  *     --init-only        ends after cuInit: a process that never makes a context
  *     --fork             forks a child, which exits with 3, when the graphs are captured, and another at the
  * end
@@ -52,6 +53,7 @@ static struct {
 	bool leave;
 	bool subscribe;
 	bool ticks;
+	bool shares;
 	bool init_only;
 	bool fork;
 	struct {
@@ -116,6 +118,7 @@ parse_options(int argc, char **argv)
 		{"leave", no_argument, NULL, 'l'},
 		{"subscribe", no_argument, NULL, 'u'},
 		{"ticks", no_argument, NULL, 'k'},
+		{"shares", no_argument, NULL, 'h'},
 		{"init-only", no_argument, NULL, 'i'},
 		{"fork", no_argument, NULL, 'f'},
 		{NULL, 0, NULL, 0},
@@ -147,6 +150,8 @@ parse_options(int argc, char **argv)
 			options.leave = true;
 		else if (option == 'u')
 			options.subscribe = true;
+		else if (option == 'h')
+			options.shares = true;
 		else if (option == 'k')
 			options.ticks = true;
 		else if (option == 'i')
@@ -346,6 +351,8 @@ load_library(void)
 	}
 	if (options.subscribe || options.profile_count != 0)
 		scenario_profiler_open(library);
+	if (options.shares)
+		scenario_profiler_open_shared(library);
 	if (options.subscribe && !scenario_profiler_subscribe())
 		exit(1);
 }

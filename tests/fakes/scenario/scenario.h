@@ -340,7 +340,8 @@ const char *scenario_nccl_plugin(void); /* "v5", "none": what was found */
 /* -- profiler.c: torch.profiler's place in the program
  * ----------------------------------------------------------- */
 
-void scenario_profiler_open(void *library); /* libcupti */
+void scenario_profiler_open(void *library);        /* libcupti */
+void scenario_profiler_open_shared(void *library); /* then it shares CUPTI, which has to be 13.3 */
 bool scenario_profiler_subscribe(void);
 /* own_clock: it registers a timestamp callback, which stays when it stops. */
 void scenario_profiler_start(bool own_clock);
