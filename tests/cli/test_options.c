@@ -3,6 +3,7 @@
 
 #include "log.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,7 +171,7 @@ variables_are_options(void **state)
 		for (size_t j = 0; view.option.name[j]; j++) {
 			char c = view.option.name[j];
 
-			name[10 + j] = c == '-' ? '_' : (char)(c - 'a' + 'A');
+			name[10 + j] = c == '-' ? '_' : (char)toupper((unsigned char)c);
 		}
 		assert_string_equal(name, table[i].name);
 		assert_non_null(view.option.argument);
