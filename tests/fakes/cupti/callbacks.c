@@ -18,9 +18,11 @@ struct CUpti_Subscriber_st {
 	void *user_data;
 	unsigned int client;
 	char name[64];
+	struct CUpti_Subscriber_st *next; /* of those that have gone */
 };
 
 static struct CUpti_Subscriber_st *_Atomic subscribers[FAKE_CLIENTS];
+static struct CUpti_Subscriber_st *gone; /* fake_cupti_lock */
 static _Atomic unsigned char enabled[FAKE_CLIENTS][DOMAIN_COUNT][CBID_COUNT];
 
 static struct CUpti_Subscriber_st *
@@ -164,6 +166,10 @@ cuptiUnsubscribe(CUpti_SubscriberHandle handle)
 	FAKE_CUPTI_ENTER();
 	if (client == FAKE_CLIENTS || !atomic_compare_exchange_strong(&subscribers[client], &expected, NULL))
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&fake_cupti_lock);
+	handle->next = gone;
+	gone = handle;
+	pthread_mutex_unlock(&fake_cupti_lock);
 	disable_all(client);
 	if (client == 0)
 		return CUPTI_SUCCESS;
