@@ -254,7 +254,17 @@ find_ended_rank(const struct cs_analysis *analysis, const struct cs_lane *lane)
 	return CS_RANK_UNKNOWN;
 }
 
-/* Where it stands, if that was traced. */
+/* Is the window still open in which that was? */
+static bool
+is_open_at(const struct cs_lane *lane, uint64_t since_ns)
+{
+	struct cs_span span;
+
+	return cs_windows_find(&lane->source->windows, since_ns, &span) && span.end_ns == UINT64_MAX;
+}
+
+/* Where it stands, if that was traced. A launch of which nothing was seen may have begun after its window,
+ * and then the server went on for long before it stopped. */
 static bool
 find_place(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_stall *stall)
 {
@@ -265,7 +275,8 @@ find_place(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct 
 			      find_ended_rank(analysis, lane) != CS_RANK_UNKNOWN ||
 			      lane->stillness.busy_since_ns > lane->source->newest_ns))
 		describe_cut_launch(lane, replay, stall);
-	else if (!find_unseen_launch(lane, now_ns - threshold_ns, stall))
+	else if (!find_unseen_launch(lane, now_ns - threshold_ns, stall) ||
+		 !is_open_at(lane, stall->since_ns))
 		return false;
 	return was_watched(lane, stall->since_ns, threshold_ns);
 }
