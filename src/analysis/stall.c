@@ -4,6 +4,9 @@
 
 /* Inside a graph that runs, no two collectives are as far apart as this. */
 #define PAUSE_NS CS_QUIET_NS
+/* Before the end of a window that is closed it has to be quiet for longer: what is under way when tracing
+ * goes off is left out, so a launch that went on may look cut, and a busy machine makes it late. */
+#define CLOSED_PAUSE_NS (5 * PAUSE_NS)
 /* Ends that differ by more belong to two collectives. */
 #define SAME_END_NS 200000
 /* So many launches that were alike make the next one's number of collectives certain. */
@@ -55,7 +58,7 @@ was_watched(const struct cs_lane *lane, uint64_t since_ns, uint64_t threshold_ns
 		return false;
 	if (span.end_ns == UINT64_MAX)
 		return true;
-	return span.end_ns >= since_ns + PAUSE_NS && looked_ns >= since_ns + threshold_ns;
+	return span.end_ns >= since_ns + CLOSED_PAUSE_NS && looked_ns >= since_ns + threshold_ns;
 }
 
 static bool

@@ -391,7 +391,8 @@ class Shared(Beside):
                 output, errors = self.end(self.start("--profile", "400:600", steps=700, **env))
                 self.assertEqual("let itself be shared" in errors, "CS_FAKE_CUPTI_FAIL_NAME" in env)
                 self.assertIn("torch.profiler sees the GPU from now on", errors)
-                self.assertGreater(self.profiled(output), 190 * KERNELS_PER_STEP)
+                # Of 200 steps; what lies in a window's open buffer when it comes, 512 KiB, is lost to both.
+                self.assertGreater(self.profiled(output), 200 * KERNELS_PER_STEP - 2500)
 
     def test_demand_mode_does_not_leave(self):
         """Nobody can tell whether the others have traced."""
