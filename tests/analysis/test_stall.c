@@ -476,7 +476,7 @@ sample(uint64_t window_ns, size_t stalls)
 
 	for (unsigned int i = 0; i < RANKS; i++)
 		at_ns = scene_graph(&scene, i, 22, label, TARGET, 0, 60 * US, 40 * US) + MS;
-	at_ns = hang(&scene, label, at_ns);
+	hang(&scene, label, at_ns);
 	for (unsigned int i = 0; i < RANKS; i++)
 		scene_window(&scene, i, CS_DEPTH_DEEP, 0, window_ns);
 	scene_advance(&scene, 15000 * MS);
