@@ -4,7 +4,6 @@
 import collections
 import concurrent.futures
 import json
-import os
 import re
 import time
 import unittest
@@ -557,23 +556,19 @@ class HangBetweenWindows(Still):
 
     @classmethod
     def prepare(cls):
-        # Windows are at multiples of the period, the first ones of half of it; it hangs 6 s and a little after the start, which is in
-        # the middle between two.
-        time.sleep((2.5 - time.time()) % 5)
+        # Windows are at multiples of the period, the first ones of half of it; it hangs 6 s and what starting takes after this, 0.3 s
+        # or, beside other classes under a sanitizer, 1.4: between two either way.
+        time.sleep((1.7 - time.time()) % 5)
         cls.play_until(lambda: cls.all_say(4), "all four ranks are said to stand still", "hang-late", **cls.WINDOWS)
 
     def test_they_stand_still(self):
         self.assertEqual(sorted(stall["rank"] for stall in self.status["stalls"]), [0, 1, 2, 3])
         for stall in self.status["stalls"]:
             self.assertGreaterEqual(stall["for_ns"], 10_000_000_000)
-            if os.environ.get("CS_SANITIZE"):
-                continue  # so slow beside the other classes that it may hang in a window after all
             self.assertEqual((stall["ordinal"], stall["op"], stall["step"], stall["behind"]), (None, None, None, False))
             self.assertEqual((stall["last_op"], stall["last_impl"]), ("all_reduce", "nccl"))
             self.assertRegex(self.text, f"{stall['pid']}: rank {stall['rank']} stands still for .* since a moment at which nothing was traced")
-        self.assertEqual({line["rank"] for line in self.log}, {"0", "1", "2", "3"})
-        if os.environ.get("CS_SANITIZE"):
-            return
+        self.assertEqual(sorted(line["rank"] for line in self.log), ["0", "1", "2", "3"])
         for line in self.log:
             self.assertEqual((line["collective"], line["step"], line["op"]), ("unknown", "unknown", "unknown"))
         for labels, value in self.gauges:
