@@ -556,9 +556,6 @@ class HangBetweenWindows(Still):
 
     @classmethod
     def prepare(cls):
-        # Windows are at multiples of the period, the first ones of half of it; it hangs 6 s and what starting takes after this, 0.3 s
-        # or, beside other classes under a sanitizer, 1.4: between two either way.
-        time.sleep((1.7 - time.time()) % 5)
         cls.play_until(lambda: cls.all_say(4), "all four ranks are said to stand still", "hang-late", **cls.WINDOWS)
 
     def test_they_stand_still(self):

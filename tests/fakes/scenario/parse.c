@@ -169,6 +169,10 @@ parse_setting(struct parser *parser)
 		scenario->pause_step = (uint64_t)value;
 	else if (strcmp(key, "pause_us") == 0)
 		scenario->pause_ns = (uint64_t)(value * 1000);
+	else if (strcmp(key, "pause_every_us") == 0)
+		scenario->pause_every_ns = (uint64_t)(value * 1000);
+	else if (strcmp(key, "pause_clock_us") == 0)
+		scenario->pause_clock_ns = (uint64_t)(value * 1000);
 	else if (strcmp(key, "seed") == 0)
 		scenario->seed = (uint64_t)value;
 	else

@@ -164,14 +164,33 @@ scenario_plan_open(
 	return true;
 }
 
+/* So that what is planned next begins at pause_clock_ns past a multiple of pause_every_ns of the clock. */
+static void
+pause_for_clock(struct scenario_plan *plan)
+{
+	const struct scenario *scenario = plan->scenario;
+	uint64_t due_ns = plan->epoch_ns + plan->step * scenario->period_ns;
+	uint32_t i;
+
+	for (i = 0; i < scenario->ranks; i++)
+		if (due_ns < plan->cursor_ns[i])
+			due_ns = plan->cursor_ns[i];
+	scenario_plan_delay(plan,
+		(scenario->pause_clock_ns + scenario->pause_every_ns - due_ns % scenario->pause_every_ns) %
+			scenario->pause_every_ns);
+}
+
 void
 scenario_plan_step(struct scenario_plan *plan)
 {
 	uint64_t due_ns;
 	uint32_t i;
 
-	if (plan->step == plan->scenario->pause_step)
+	if (plan->step == plan->scenario->pause_step) {
 		scenario_plan_delay(plan, plan->scenario->pause_ns);
+		if (plan->scenario->pause_every_ns)
+			pause_for_clock(plan);
+	}
 	due_ns = plan->epoch_ns + plan->step * plan->scenario->period_ns;
 	for (i = 0; i < plan->scenario->ranks; i++)
 		if (plan->cursor_ns[i] < due_ns)

@@ -142,6 +142,8 @@ struct scenario {
 	uint64_t trace_cost_ns; /* that a traced kernel costs the program; one rank */
 	uint64_t pause_step;    /* before it nothing happens for pause_ns */
 	uint64_t pause_ns;
+	/* And then until the clock is pause_clock_ns past a multiple of pause_every_ns; 0: no longer. */
+	uint64_t pause_every_ns, pause_clock_ns;
 	uint64_t seed;
 	uint32_t capture_threads; /* that capture graphs at once; 0: the main thread does */
 	struct scenario_rank rank[SCENARIO_RANKS_MAX];
