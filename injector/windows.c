@@ -31,6 +31,20 @@ write_window(struct cs_windows *windows, const struct cs_window *window, uint64_
 }
 
 static void
+write_opening(struct cs_windows *windows, const struct cs_window *window)
+{
+	struct cs_record record = {
+		.type = CS_RECORD_WINDOW_OPEN,
+		.flags = (uint8_t)window->depth,
+		.ref = window->ordinal,
+		.start_ns = window->start_ns,
+		.end_ns = window->start_ns,
+	};
+
+	cs_segment_writer_append(windows->writer, &record);
+}
+
+static void
 settle_one(struct cs_windows *windows, const struct cs_window *window, uint64_t launches, bool foreign)
 {
 	struct cs_status *status = cs_segment_writer_status(windows->writer);
@@ -131,6 +145,8 @@ cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordina
 		windows->pending[windows->pending_count++] = *open;
 	}
 	*open = (struct cs_window){.depth = depth, .ordinal = ordinal, .start_ns = now_ns};
+	if (depth != CS_DEPTH_OFF)
+		write_opening(windows, open);
 	atomic_store_explicit(&status->depth, (uint64_t)depth, memory_order_relaxed);
 	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
 }

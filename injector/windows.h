@@ -2,8 +2,9 @@
 /*
  * Bookkeeping of windows: the one that is open, and those that have been closed but whose records may still
  * be on their way. A WINDOW record is written when its contents have been handed over or it is clear that
- * there are none, so that a reader that sees it has seen what is in it. trace_ns and windows[] of STATUS
- * follow at the same time.
+ * there are none, so that a reader that sees it has seen what is in it. That it opens is said at once, by a
+ * WINDOW_OPEN record: without it a reader would not know whether anything is traced after the newest end.
+ * trace_ns and windows[] of STATUS follow at the same time.
  *
  * Worker's; no CUPTI here.
  */

@@ -17,6 +17,7 @@ static const char *const type_names[] = {
 	[CS_RECORD_HOST_LAUNCH] = "host_launch",
 	[CS_RECORD_STILL] = "still",
 	[CS_RECORD_GRAPH] = "graph",
+	[CS_RECORD_WINDOW_OPEN] = "window_open",
 };
 _Static_assert(COUNT_OF(type_names) == CS_RECORD_TYPE_COUNT, "every record type has a name");
 

@@ -48,6 +48,9 @@ enum cs_record_type {
 	   position of its first collective, value = how many, ref = label id (0 = none), graph_node_id = node
 	   of the first. */
 	CS_RECORD_GRAPH = 10,
+	/* A window, or slice, of tracing has begun, at start = end: kernels that are launched from now on
+	 * leave records. ref and flags as the WINDOW record that will say how it ended. */
+	CS_RECORD_WINDOW_OPEN = 11,
 	CS_RECORD_TYPE_COUNT
 };
 
@@ -85,7 +88,7 @@ enum cs_loss_cause {
 #define CS_RECORD_COPY_TO_HOST   (1U << 4)
 #define CS_RECORD_COPY_FROM_HOST (1U << 5)
 #define CS_RECORD_COPY_PEER      (1U << 6)
-/* flags of CS_RECORD_WINDOW: depth in the low 4 bits, then: */
+/* flags of CS_RECORD_WINDOW, _WINDOW_OPEN: depth in the low 4 bits, then: */
 #define CS_RECORD_WINDOW_FOREIGN (1U << 4) /* nobody asked for our buffers: another tool owned CUPTI */
 
 /* Longest gap inside one BUSY record. Kernels that follow each other in a graph start 0.5 to 1.5 us after

@@ -39,7 +39,7 @@
 #define CS_SEGMENT_MAGIC                                                                                     \
 	"collscope\r\n\032\nsg" /* 16 bytes with the terminating NUL; catches text-mode copies */
 #define CS_SEGMENT_MAJOR        1
-#define CS_SEGMENT_MINOR        2
+#define CS_SEGMENT_MINOR        3
 #define CS_SEGMENT_ENDIAN       0x01020304U
 #define CS_SEGMENT_PAGE_BYTES   4096U
 #define CS_SEGMENT_SECTIONS_MAX 16U

@@ -329,6 +329,7 @@ record_valid(const struct cs_dictionary *dictionary, const struct cs_record *rec
 		return false;
 	switch (record->type) {
 	case CS_RECORD_WINDOW:
+	case CS_RECORD_WINDOW_OPEN:
 		return (record->flags & 0xf) < CS_DEPTH_COUNT;
 	case CS_RECORD_MARK:
 		return record->ref < dictionary->name_count;

@@ -385,6 +385,7 @@ take(struct cs_source *source, const struct cs_record *record)
 	case CS_RECORD_MARKER:
 		return keep(source, record);
 	case CS_RECORD_WINDOW:
+	case CS_RECORD_WINDOW_OPEN:
 	case CS_RECORD_LOSS:
 		cs_windows_note(&source->windows, record);
 		break;

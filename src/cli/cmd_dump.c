@@ -16,12 +16,13 @@
 enum { OPTION_DIRECTORY, OPTION_PID, OPTION_FORMAT, OPTION_SINCE, OPTION_FOLLOW, OPTION_KIND, OPTION_STEPS };
 
 #define FORMATS "jsonl|text"
-#define KINDS   "process|step|collective|window|mark|host_launch|still|loss"
+#define KINDS   "process|step|collective|window|window_open|mark|host_launch|still|graph|loss"
 enum {
 	KIND_PROCESS,
 	KIND_STEP,
 	KIND_COLLECTIVE,
 	KIND_WINDOW,
+	KIND_WINDOW_OPEN,
 	KIND_MARK,
 	KIND_HOST_LAUNCH,
 	KIND_STILL,
@@ -38,8 +39,8 @@ static const struct cs_cmd_option options[] = {
 		"Leave out what ended longer ago, e.g. 30s, 500ms, 2m. Default: all that the rings still "
 		"hold."},
 	{OPTION_KIND, 'k', "kind", "KIND", KINDS,
-		"Only these lines; may be given several times: process, step, collective, window, mark, "
-		"host_launch, still, graph, loss."},
+		"Only these lines; may be given several times: process, step, collective, window, "
+		"window_open, mark, host_launch, still, graph, loss."},
 	CS_OPTION_PID_ENTRY(OPTION_PID, "Only this process; may be given several times."),
 	{OPTION_FOLLOW, 'F', "follow", NULL, NULL,
 		"Go on with new records and new processes until interrupted, or until every process named "
@@ -113,6 +114,8 @@ kind_of(const struct cs_record *record)
 	switch (record->type) {
 	case CS_RECORD_WINDOW:
 		return KIND_WINDOW;
+	case CS_RECORD_WINDOW_OPEN:
+		return KIND_WINDOW_OPEN;
 	case CS_RECORD_MARK:
 		return KIND_MARK;
 	case CS_RECORD_HOST_LAUNCH:

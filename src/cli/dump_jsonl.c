@@ -181,6 +181,19 @@ put_window(FILE *stream, const struct cs_target *target, const struct cs_record 
 }
 
 static void
+put_window_open(FILE *stream, const struct cs_target *target, const struct cs_record *record)
+{
+	struct cs_json_line line;
+
+	begin(&line, stream, "window_open", target);
+	cs_json_line_unsigned(&line, "start_ns", record->start_ns);
+	cs_json_line_unsigned(&line, "end_ns", record->end_ns);
+	cs_json_line_unsigned(&line, "window", record->ref);
+	cs_json_line_text(&line, "depth", cs_depth_name(record->flags & 0xf));
+	cs_json_line_end(&line);
+}
+
+static void
 put_mark(FILE *stream, const struct cs_target *target, const struct cs_record *record)
 {
 	struct cs_json_line line;
@@ -253,6 +266,9 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 	switch (record->type) {
 	case CS_RECORD_WINDOW:
 		put_window(stream, target, record);
+		break;
+	case CS_RECORD_WINDOW_OPEN:
+		put_window_open(stream, target, record);
 		break;
 	case CS_RECORD_MARK:
 		put_mark(stream, target, record);

@@ -118,6 +118,10 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 		if (record->flags & CS_RECORD_WINDOW_FOREIGN)
 			fputs(" owned by another tool", stream);
 		break;
+	case CS_RECORD_WINDOW_OPEN:
+		begin(stream, target, record->start_ns, "window-open");
+		fprintf(stream, " depth=%s\n", cs_depth_name(record->flags & 0xf));
+		return;
 	case CS_RECORD_MARK:
 		begin(stream, target, record->start_ns, "mark");
 		fprintf(stream, " name=\"%s\" thread=%" PRIu64,

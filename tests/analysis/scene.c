@@ -214,6 +214,16 @@ scene_window(struct scene *scene, unsigned int rank, enum cs_depth depth, uint64
 			.end_ns = end_ns});
 }
 
+void
+scene_window_open(struct scene *scene, unsigned int rank, uint64_t start_ns)
+{
+	scene_put(scene, rank,
+		(struct cs_record){.type = CS_RECORD_WINDOW_OPEN,
+			.flags = CS_DEPTH_DEEP,
+			.start_ns = start_ns,
+			.end_ns = start_ns});
+}
+
 static uint64_t
 put_pass(struct scene *scene, unsigned int rank, struct cs_record record, uint32_t label,
 	uint32_t collectives, uint64_t compute_ns, uint64_t reduce_ns)

@@ -55,6 +55,8 @@ void scene_busy(struct scene *scene, unsigned int rank, enum cs_busy_class klass
 void scene_marker(struct scene *scene, unsigned int rank, const char *name, uint64_t start_ns);
 void scene_window(
 	struct scene *scene, unsigned int rank, enum cs_depth depth, uint64_t start_ns, uint64_t end_ns);
+/* A deep window has opened. */
+void scene_window_open(struct scene *scene, unsigned int rank, uint64_t start_ns);
 /* One launch on stream 7: for each collective compute_ns of compute, then reduce_ns. Returns when it ends. */
 uint64_t scene_graph(struct scene *scene, unsigned int rank, uint32_t graph, uint32_t label,
 	uint32_t collectives, uint64_t start_ns, uint64_t compute_ns, uint64_t reduce_ns);

@@ -642,6 +642,53 @@ test_stopped_between_windows(void **state)
 	scene_close(&scene);
 }
 
+static void
+put_launch(struct scene *scene, unsigned int rank, uint32_t correlation_id, uint64_t at_ns)
+{
+	scene_put(scene, rank,
+		(struct cs_record){.type = CS_RECORD_HOST_LAUNCH,
+			.graph_id = 22,
+			.correlation_id = correlation_id,
+			.start_ns = at_ns,
+			.end_ns = at_ns + 10 * US});
+}
+
+/* Sample mode: the launch that hangs was made between two windows, or in the one that is open. Of the first
+ * nothing was seen wherever it stands. */
+static void
+test_launch_before_the_window(void **state)
+{
+	(void)state;
+	for (unsigned int inside = 0; inside < 2; inside++) {
+		uint64_t opened_ns = 5000 * MS, launched_ns = inside ? opened_ns + MS : opened_ns - 5 * MS;
+		struct scene scene;
+		struct seen seen;
+		uint32_t label = open_scene(&scene);
+
+		for (unsigned int i = 0; i < RANKS; i++) {
+			scene_window_open(&scene, i, 0);
+			scene_graph(&scene, i, 22, label, TARGET, 10 * MS, 60 * US, 40 * US);
+			put_launch(&scene, i, scene.ranks[i].correlation_id, 9 * MS);
+			scene_window(&scene, i, CS_DEPTH_DEEP, 0, 100 * MS);
+			put_launch(&scene, i, 9000, launched_ns);
+			scene_window_open(&scene, i, opened_ns);
+		}
+		scene_advance(&scene, 7000 * MS);
+		for (unsigned int i = 0; i < RANKS; i++) {
+			put_still(&scene, i, 7000 * MS, 100);
+			put_still(&scene, i, 18000 * MS, 100);
+		}
+		scene_advance(&scene, 18500 * MS);
+		assert_int_equal(list(&scene, 18500 * MS, &seen), RANKS);
+		for (unsigned int i = 0; i < RANKS; i++) {
+			assert_int_equal(seen.stalls[i].correlation_id, inside ? 9000 : 0);
+			assert_int_equal(seen.stalls[i].step, inside ? 2 : 0);
+			assert_int_equal(seen.stalls[i].label_id, inside ? label : 0);
+		}
+		scene_close(&scene);
+	}
+}
+
 /* Windows with nothing in them on an idle server; and one whose GPU rests in one of three looks. */
 static void
 test_idle_between_windows(void **state)
@@ -752,6 +799,7 @@ main(void)
 		cmocka_unit_test(test_hang_in_the_first_collective),
 		cmocka_unit_test(test_launches_without_a_trace),
 		cmocka_unit_test(test_stopped_between_windows),
+		cmocka_unit_test(test_launch_before_the_window),
 		cmocka_unit_test(test_idle_between_windows),
 		cmocka_unit_test(test_rest_tells_the_end),
 		cmocka_unit_test(test_ended_rank),

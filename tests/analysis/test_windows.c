@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was not seen is not told: edges of windows, losses, late records, too many records. */
+#include "analysis/window.h"
 #include "scene.h"
 
 #include <setjmp.h>
@@ -117,6 +118,75 @@ test_loss(void **state)
 	assert_int_equal(scene.collectives[20].exposed_ns, 20 * US);
 	assert_int_equal(scene.collectives[30].exposed_ns, CS_NS_UNKNOWN);
 	scene_close(&scene);
+}
+
+static void
+note(struct cs_windows *windows, uint8_t type, enum cs_depth depth, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct cs_record record = {
+		.type = type, .flags = (uint8_t)depth, .start_ns = start_ns, .end_ns = end_ns};
+
+	cs_windows_note(windows, &record);
+}
+
+/* A source that says when windows open: between two of them nothing is seen, also while the end of the first
+ * is still to be told. */
+static void
+test_told_when_they_open(void **state)
+{
+	struct cs_windows windows = {0};
+	struct cs_span span;
+
+	(void)state;
+	assert_true(cs_windows_saw(&windows, 5, 6));
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 10, 10);
+	assert_false(cs_windows_saw(&windows, 5, 15));
+	assert_true(cs_windows_saw(&windows, 10, 15));
+	/* The next one opens before the records of this are there. */
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 30, 30);
+	assert_true(cs_windows_saw(&windows, 12, 15));
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 10, 20);
+	assert_true(cs_windows_saw(&windows, 12, 15));
+	assert_false(cs_windows_saw(&windows, 22, 25));
+	assert_false(cs_windows_find(&windows, 22, &span));
+	assert_true(cs_windows_saw(&windows, 30, 35));
+	assert_true(cs_windows_find(&windows, 31, &span));
+	assert_int_equal(span.start_ns, 30);
+	assert_true(span.end_ns == UINT64_MAX);
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 30, 40);
+	assert_false(cs_windows_saw(&windows, 41, 42));
+	assert_true(cs_windows_saw(&windows, 30, 40));
+	/* Slices follow each other without a gap; what opened before an end was told is over. */
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 35, 35);
+	assert_false(cs_windows_saw(&windows, 41, 42));
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 50, 50);
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 60, 60);
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 50, 60);
+	assert_true(cs_windows_saw(&windows, 58, 61));
+	/* What it does not do: trace launches only. */
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 60, 70);
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_LIGHT, 80, 80);
+	assert_false(cs_windows_saw(&windows, 81, 82));
+}
+
+/* Ends that never come, and openings in any order. */
+static void
+test_more_openings_than_room(void **state)
+{
+	struct cs_windows windows = {0};
+
+	(void)state;
+	for (uint64_t i = 1; i <= 2 * CS_WINDOWS_OPEN_MAX; i++)
+		note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, i * 10, i * 10);
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 5, 5);
+	assert_int_equal(windows.opened_count, CS_WINDOWS_OPEN_MAX);
+	assert_false(cs_windows_saw(&windows, 7, 8));
+	assert_true(cs_windows_saw(&windows, 20 * CS_WINDOWS_OPEN_MAX, 20 * CS_WINDOWS_OPEN_MAX + 5));
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 10 * CS_WINDOWS_OPEN_MAX, 10000);
+	assert_int_equal(windows.opened_count, 0);
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 10020, 10020);
+	note(&windows, CS_RECORD_WINDOW_OPEN, CS_DEPTH_DEEP, 10010, 10010);
+	assert_true(cs_windows_saw(&windows, 10010, 10011));
 }
 
 /* A light launch on another stream hides what it runs. */
@@ -343,6 +413,8 @@ main(void)
 		cmocka_unit_test(test_eager_at_the_edge),
 		cmocka_unit_test(test_cut_launch),
 		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_told_when_they_open),
+		cmocka_unit_test(test_more_openings_than_room),
 		cmocka_unit_test(test_beside_a_light_launch),
 		cmocka_unit_test(test_unordered),
 		cmocka_unit_test(test_late),

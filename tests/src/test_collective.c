@@ -81,7 +81,7 @@ test_names_of_formats(void **state)
 {
 	static const struct row types[] = {{0, "unknown"}, {1, "collective"}, {2, "busy"},
 		{3, "graph_launch"}, {4, "window"}, {5, "mark"}, {6, "loss"}, {7, "marker"},
-		{8, "host_launch"}, {9, "still"}, {10, "graph"}};
+		{8, "host_launch"}, {9, "still"}, {10, "graph"}, {11, "window_open"}};
 	static const struct row causes[] = {{0, "cupti_dropped"}, {1, "bad_timestamp"}, {2, "pool_empty"},
 		{3, "ring_contended"}, {4, "ring_overrun"}, {5, "ring_hole"}, {6, "table_full"},
 		{7, "foreign_owner"}, {8, "invalid_record"}, {9, "table_busy"}, {10, "unknown_device"},

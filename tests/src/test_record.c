@@ -29,11 +29,11 @@ test_types(void **state)
 {
 	static const struct value values[] = {{0, "unknown"}, {1, "collective"}, {2, "busy"},
 		{3, "graph_launch"}, {4, "window"}, {5, "mark"}, {6, "loss"}, {7, "marker"},
-		{8, "host_launch"}, {9, "still"}, {10, "graph"}};
+		{8, "host_launch"}, {9, "still"}, {10, "graph"}, {11, "window_open"}};
 
 	(void)state;
-	check(values, 11, cs_record_type_name, 11);
-	assert_int_equal(CS_RECORD_TYPE_COUNT, 11);
+	check(values, 12, cs_record_type_name, 12);
+	assert_int_equal(CS_RECORD_TYPE_COUNT, 12);
 }
 
 static void

@@ -316,6 +316,7 @@ static const struct row cs_record_type_rows[] = {
 	V(CS_RECORD_HOST_LAUNCH),
 	V(CS_RECORD_STILL),
 	V(CS_RECORD_GRAPH),
+	V(CS_RECORD_WINDOW_OPEN),
 #undef V
 };
 _Static_assert(sizeof(cs_record_type_rows) / sizeof(cs_record_type_rows[0]) == CS_RECORD_TYPE_COUNT - 1, "every value is listed");
