@@ -5,8 +5,8 @@
  * KiB each, with the kernels of a decode step: per layer two all-reduces and twelve others. For comparison:
  * the walk alone, which any consumer pays.
  */
-#include "activity.h"
 #include "clock.h"
+#include "records/activity.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
  * clock_gettime, which NCCL's own Inspector makes several of. With the path of a plugin: that one is behind
  * ours, and counts too.
  */
-#include "announce.h"
 #include "clock.h"
 #include "collective.h"
 #include "injector.h"
+#include "labels/announce.h"
 #include "nccl/chain.h"
 #include "nccl/profiler_abi.h"
 

@@ -4,7 +4,7 @@
  * inside the first cuInit. NVIDIA documents no meaning of its result; whatever befalls us, the host is told
  * that all is well.
  */
-#include "instance.h"
+#include "life/instance.h"
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 

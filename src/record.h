@@ -23,7 +23,7 @@ enum cs_record_type {
 	 * of them is at most CS_BUSY_GAP_NS. ref = number of operations. */
 	CS_RECORD_BUSY = 2,
 	/* One whole graph launch (a light window). ref = 0. Readers know it; our own writer does not make it,
-	 * injector/steps.h says why. */
+	 * injector/sampling/steps.h says why. */
 	CS_RECORD_GRAPH_LAUNCH = 3,
 	/* A stretch of tracing at one depth that has ended. ref = when it was due to begin, ms since 1970
 	 * (lower 32 bits), flags = enum cs_depth. */

@@ -15,7 +15,7 @@
 #define CS_FUNCTION_CACHE_H
 
 #include "catalog.h"
-#include "cupti_api.h"
+#include "cupti/cupti_api.h"
 #include "pair.h"
 #include "segment_writer.h"
 

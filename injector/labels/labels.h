@@ -14,9 +14,9 @@
 #ifndef CS_LABELS_H
 #define CS_LABELS_H
 
-#include "activity_layout.h"
 #include "catalog.h"
-#include "cupti_api.h"
+#include "cupti/cupti_api.h"
+#include "records/activity_layout.h"
 #include "segment_writer.h"
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@
 
 /* Once per process, at the first context, before any of the functions below; start-up context (allocates).
  * All pointers are borrowed for the life of the process. 0 or -errno (-ENOMEM: nothing allocated). Registers
- * with injector/announce.h for late facts. */
+ * with injector/labels/announce.h for late facts. */
 int cs_labels_init(
 	const struct cs_cupti_api *cupti, struct cs_segment_writer *writer, const struct cs_catalog *catalog);
 
@@ -49,8 +49,8 @@ bool cs_labels_tell_graphs(uint64_t now_ns);
  * Launches in a context that nobody has told of get none. Any thread; host-safe. */
 void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);
 
-/* Callbacks, dispatched by injector/subscription.c. Application threads; host-safe: no allocation, no lock,
- * no system call; errno is kept by the dispatcher. */
+/* Callbacks, dispatched by injector/cupti/subscription.c. Application threads; host-safe: no allocation, no
+ * lock, no system call; errno is kept by the dispatcher. */
 void cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
 void cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 

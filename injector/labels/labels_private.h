@@ -10,8 +10,8 @@
 #include "label_table.h"
 #include "labels.h"
 #include "ledger.h"
+#include "life/thread_slot.h"
 #include "name_cache.h"
-#include "thread_slot.h"
 #include "told.h"
 
 /* -- the word that is filed

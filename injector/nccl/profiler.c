@@ -7,13 +7,13 @@
  * (or, for a captured collective that goes over the network, on the driver's host-function thread, where no
  * launch follows and late facts go nowhere).
  */
-#include "announce.h"
 #include "chain.h"
 #include "collective.h"
 #include "comm.h"
 #include "facts.h"
 #include "handle.h"
 #include "injector.h"
+#include "labels/announce.h"
 #include "profiler_abi.h"
 #include "version.h"
 

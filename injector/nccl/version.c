@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "version.h"
 
-#include "announce.h"
 #include "injector.h"
+#include "labels/announce.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The NVTX tool: entry points and handlers. Each module of the process that uses NVTX attaches once, with its
- * own tables; the handlers are the same for all. NCCL's domain announces collectives (injector/announce.h);
- * other ranges become marks when COLLSCOPE_NVTX_RANGES wants them, else their functions are not even attached
- * and cost what NVTX without a tool costs.
+ * own tables; the handlers are the same for all. NCCL's domain announces collectives
+ * (injector/labels/announce.h); other ranges become marks when COLLSCOPE_NVTX_RANGES wants them, else their
+ * functions are not even attached and cost what NVTX without a tool costs.
  */
-#include "announce.h"
 #include "forward.h"
 #include "injector.h"
+#include "labels/announce.h"
 #include "marks.h"
 #include "nvtx_abi.h"
 #include "payload.h"

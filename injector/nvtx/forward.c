@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forward.h"
 
-#include "library.h"
+#include "life/library.h"
 #include "log.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 #include "clock.h"
 #include "glob.h"
 #include "injector.h"
-#include "thread_slot.h"
+#include "life/thread_slot.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -19,8 +19,8 @@
 /* Older ones are forgotten; 30 s of light and deep windows at the shortest period (100 ms). */
 #define CS_WINDOWS_MAX 600U
 #define CS_LOSSES_MAX  64U
-/* That have opened and not ended, as far as was said: 8 that wait for their records (injector/windows.h), the
- * one that is open, and room for ends that were lost. */
+/* That have opened and not ended, as far as was said: 8 that wait for their records
+ * (injector/sampling/windows.h), the one that is open, and room for ends that were lost. */
 #define CS_WINDOWS_OPEN_MAX 16U
 
 struct cs_span {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chain_world.h"
 
-#include "announce.h"
 #include "collective.h"
 #include "instance_double.h"
+#include "labels/announce.h"
 #include "nccl/chain.h"
 
 #include <dlfcn.h>

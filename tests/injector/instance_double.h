@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for injector/instance.c in unit tests: one segment in a directory of its own. */
+/* Stands for injector/life/instance.c in unit tests: one segment in a directory of its own. */
 #ifndef CS_INSTANCE_DOUBLE_H
 #define CS_INSTANCE_DOUBLE_H
 

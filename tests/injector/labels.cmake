@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The label side alone: its sources, a CUPTI and driver of function pointers (labels_world.c), the real catalogue and segment.
 file(GLOB CS_LABEL_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/injector/labels/*.c)
-list(APPEND CS_LABEL_SOURCES ${CMAKE_SOURCE_DIR}/injector/announce.c ${CMAKE_SOURCE_DIR}/injector/thread_slot.c)
+list(APPEND CS_LABEL_SOURCES ${CMAKE_SOURCE_DIR}/injector/life/thread_slot.c)
 add_library(cs_labels_only STATIC ${CS_LABEL_SOURCES} labels_world.c)
 target_include_directories(cs_labels_only PUBLIC ${CMAKE_SOURCE_DIR}/injector ${CMAKE_SOURCE_DIR}/injector/labels
     ${CMAKE_CURRENT_SOURCE_DIR})

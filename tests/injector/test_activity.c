@@ -3,9 +3,9 @@
  * Hand-made buffers with the record sizes of each CUPTI version. The layouts are written down here from
  * NVIDIA documents as byte offsets, apart from the struct under test.
  */
-#include "activity.h"
-#include "activity_layout.h"
 #include "clock.h"
+#include "records/activity.h"
+#include "records/activity_layout.h"
 #include "segment_reader.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a launch takes of what NCCL announced: single calls, groups, two producers, late facts. */
-#include "announce.h"
 #include "collective.h"
+#include "labels/announce.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "buffers.h"
+#include "records/buffers.h"
 
 #include <errno.h>
 #include <pthread.h>

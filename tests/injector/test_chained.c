@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tools that were there before us are told everything, with handles of their own, and we still hear. */
-#include "announce.h"
 #include "chained_tools.h"
 #include "collective.h"
 #include "instance_double.h"
+#include "labels/announce.h"
 #include "nccl/chain.h"
 #include "nccl/nccl_activate.h"
 #include "nvtx/forward.h"

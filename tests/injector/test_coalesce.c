@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coalesce.h"
 #include "collective.h"
+#include "records/coalesce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter_spawn.h"
+#include "life/exporter_spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
  * process has in memory afterwards is what it had after the first few. Launches, node ids, graphs and streams
  * go on changing, as they do in a server that lives for days. test_flat [MILLIONS]
  */
-#include "activity.h"
-#include "buffers.h"
 #include "clock.h"
+#include "records/activity.h"
+#include "records/buffers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clock.h"
-#include "governor.h"
+#include "sampling/governor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "identity.h"
+#include "life/identity.h"
 #include "public_environment.h"
 
 #include <setjmp.h>

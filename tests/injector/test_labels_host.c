@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the host must not feel of the callbacks: no allocation, no system call, errno as it was. */
-#include "announce.h"
 #include "clock.h"
+#include "labels/announce.h"
 #include "labels_world.h"
 
 /* must come before cmocka.h */

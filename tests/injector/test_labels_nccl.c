@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's kernels: what was announced before the launch, and the facts that come after it. */
-#include "announce.h"
+#include "labels/announce.h"
 #include "labels_world.h"
 
 /* must come before cmocka.h */

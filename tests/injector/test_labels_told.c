@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Eager NCCL kernels without a subscription: the plugin's launches, the records of driver calls, and the
  * kernels'. */
-#include "announce.h"
 #include "clock.h"
+#include "labels/announce.h"
 #include "labels_private.h"
 #include "labels_world.h"
 #include "segment_reader.h"

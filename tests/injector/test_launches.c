@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launches.h"
+#include "records/launches.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,9 +4,9 @@
  * NCCL's own headers have (profiler_v1.h to profiler_v7.h), not with the structs under test, and the order of
  * events is NCCL's.
  */
-#include "announce.h"
 #include "collective.h"
 #include "instance_double.h"
+#include "labels/announce.h"
 #include "nccl/profiler_abi.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* A profiler plugin of every interface version behind ours, under every NCCL that is not older than it. */
 #include "chain_world.h"
 
-#include "announce.h"
+#include "labels/announce.h"
 #include "nccl/chain.h"
 
 #include <pthread.h>

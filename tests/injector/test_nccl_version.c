@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's version where no plugin of ours is called. */
-#include "announce.h"
 #include "instance_double.h"
+#include "labels/announce.h"
 #include "nccl/version.h"
 
 #include <dlfcn.h>

@@ -4,9 +4,9 @@
  * registered function names and payload structs (src/include/nvtx.h, nvtx_payload_schemas.h), and the header
  * attaches the tool by its static injection.
  */
-#include "announce.h"
 #include "collective.h"
 #include "instance_double.h"
+#include "labels/announce.h"
 #include "nccl/comm.h"
 #include "nvtx/glob.h"
 #include "nvtx/marks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel records of a window in which the step is known: 1, 5, 30, 500 and 2,000 ms, in graphs and eager. */
 #include "clock.h"
-#include "pace.h"
+#include "sampling/pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

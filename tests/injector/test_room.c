@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "room.h"
+#include "life/room.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clock.h"
-#include "schedule.h"
+#include "sampling/schedule.h"
 
 #include <errno.h>
 #include <setjmp.h>

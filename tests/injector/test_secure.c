@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start-up in a set-user-ID program: nothing happens. The kernel's word (AT_SECURE) is replaced at the
  * linker. */
-#include "instance.h"
+#include "life/instance.h"
 
 #include <errno.h>
 #include <stdio.h>

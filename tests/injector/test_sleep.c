@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's sleep. A lost wake-up shows as a test that does not end: an alarm ends it. */
-#include "instance.h"
+#include "life/instance.h"
 
 #include <pthread.h>
 #include <setjmp.h>

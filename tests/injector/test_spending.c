@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clock.h"
-#include "spending.h"
+#include "sampling/spending.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

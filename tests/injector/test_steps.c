@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "steps.h"
+#include "sampling/steps.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries with the names and needs of real ones, loaded one after the other: a later one is likelier. */
-#include "suspects.h"
+#include "cupti/suspects.h"
 
 #include "injector.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which clock a CUPTI has, of which only the two functions are there that matter. */
-#include "timebase.h"
+#include "cupti/timebase.h"
 
 #include "clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sampling/windows.h"
 #include "segment_reader.h"
-#include "windows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,12 +42,44 @@ teardown(void **state)
 }
 
 static size_t
-read_records(struct cs_record *records)
+read_all(struct cs_record *records)
 {
 	size_t count = 0;
 
 	assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
 	return count;
+}
+
+/* Without the openings, which test_openings looks at. */
+static size_t
+read_records(struct cs_record *records)
+{
+	size_t count = read_all(records), kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (records[i].type != CS_RECORD_WINDOW_OPEN)
+			records[kept++] = records[i];
+	return kept;
+}
+
+/* Said at once, not when the window is settled; that nothing is traced any more is no opening. */
+static void
+test_openings(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 7, 2000);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 0, 3000);
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 8, 4000);
+	assert_int_equal(read_all(records), 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(records[i].type, CS_RECORD_WINDOW_OPEN);
+		assert_int_equal(records[i].flags, CS_DEPTH_DEEP);
+		assert_int_equal(records[i].ref, 7 + i);
+		assert_int_equal(records[i].start_ns, 2000 + 2000 * i);
+		assert_int_equal(records[i].end_ns, records[i].start_ns);
+	}
 }
 
 static void
@@ -187,6 +219,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_period, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_openings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_pending, setup, teardown),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's sampling, with a clock and records of the test's own; CUPTI and its rooms are doubles. */
 #include "clock.h"
-#include "delivery.h"
+#include "cupti/subscription.h"
 #include "labels/labels.h"
-#include "subscription.h"
-#include "worker_private.h"
+#include "records/delivery.h"
+#include "worker/worker_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

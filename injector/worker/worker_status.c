@@ -3,12 +3,12 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "context.h"
-#include "identity.h"
+#include "cupti/subscription.h"
 #include "labels/labels.h"
+#include "life/context.h"
+#include "life/identity.h"
+#include "life/thread.h"
 #include "log.h"
-#include "subscription.h"
-#include "thread.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
 #include "subscription.h"
 
 #include "clock.h"
-#include "context.h"
 #include "labels/labels.h"
+#include "life/context.h"
 #include "log.h"
 #include "tracing.h"
 

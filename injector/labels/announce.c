@@ -2,7 +2,7 @@
 #include "announce.h"
 
 #include "collective.h"
-#include "thread_slot.h"
+#include "life/thread_slot.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -2,13 +2,13 @@
 #include "context.h"
 
 #include "clock.h"
-#include "delivery.h"
+#include "cupti/subscription.h"
 #include "labels/labels.h"
 #include "log.h"
+#include "records/delivery.h"
 #include "release.h"
 #include "rundir.h"
-#include "subscription.h"
-#include "worker.h"
+#include "worker/worker.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -23,7 +23,7 @@
 #include "coalesce.h"
 #include "labels/labels.h"
 #include "launches.h"
-#include "pace.h"
+#include "sampling/pace.h"
 
 #include <stdatomic.h>
 

@@ -11,7 +11,7 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "thread.h"
+#include "life/thread.h"
 
 #define ASK_NS (5 * CS_NS_PER_S)
 

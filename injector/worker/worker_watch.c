@@ -3,9 +3,9 @@
 #include "worker_private.h"
 
 #include "clock.h"
+#include "cupti/tracing.h"
+#include "life/release.h"
 #include "log.h"
-#include "release.h"
-#include "tracing.h"
 
 #include <stdio.h>
 

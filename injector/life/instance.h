@@ -12,7 +12,7 @@
 #define CS_INSTANCE_H
 
 #include "catalog.h"
-#include "cupti_api.h"
+#include "cupti/cupti_api.h"
 #include "injector.h"
 
 #include <pthread.h>

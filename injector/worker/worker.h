@@ -8,7 +8,7 @@
 #ifndef CS_WORKER_H
 #define CS_WORKER_H
 
-#include "instance.h"
+#include "life/instance.h"
 
 /* Longest sleep: how late a request is answered, and how old a heartbeat gets. */
 #define CS_WORKER_TURN_MS 100U

@@ -2,8 +2,8 @@
 #include "delivery.h"
 
 #include "clock.h"
-#include "cupti_call.h"
-#include "instance.h"
+#include "cupti/cupti_call.h"
+#include "life/instance.h"
 
 #include <errno.h>
 

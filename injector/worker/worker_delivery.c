@@ -3,7 +3,7 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "tracing.h"
+#include "cupti/tracing.h"
 
 void
 cs_worker_flush(struct cs_worker *w)

@@ -2,12 +2,12 @@
 #include "worker.h"
 
 #include "clock.h"
-#include "coexist.h"
-#include "identity.h"
+#include "cupti/coexist.h"
+#include "cupti/tracing.h"
 #include "labels/labels.h"
+#include "life/identity.h"
+#include "life/thread.h"
 #include "nccl/version.h"
-#include "thread.h"
-#include "tracing.h"
 #include "worker_private.h"
 
 #include <stdio.h>

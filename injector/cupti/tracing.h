@@ -18,7 +18,7 @@
 #ifndef CS_TRACING_H
 #define CS_TRACING_H
 
-#include "instance.h"
+#include "life/instance.h"
 #include "record.h"
 
 /* Registers our buffer callbacks (again). CUPTI's result. */

@@ -8,9 +8,9 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "nvml.h"
-#include "release.h"
-#include "tracing.h"
+#include "cupti/tracing.h"
+#include "life/nvml.h"
+#include "life/release.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
  */
 #include "cupti_api.h"
 
-#include "activity_layout.h"
-#include "library.h"
+#include "life/library.h"
+#include "records/activity_layout.h"
 
 #include <dlfcn.h>
 #include <errno.h>

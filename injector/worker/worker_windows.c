@@ -3,10 +3,10 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "delivery.h"
+#include "cupti/tracing.h"
 #include "labels/labels.h"
-#include "release.h"
-#include "tracing.h"
+#include "life/release.h"
+#include "records/delivery.h"
 
 /* Failures in a row before we give up. */
 #define FAILURES_MAX 8U

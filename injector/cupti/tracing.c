@@ -2,7 +2,7 @@
 #include "tracing.h"
 
 #include "cupti_call.h"
-#include "delivery.h"
+#include "records/delivery.h"
 #include "subscription.h"
 
 #include <errno.h>

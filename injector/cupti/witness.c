@@ -2,7 +2,7 @@
 #include "witness.h"
 
 #include "cupti_call.h"
-#include "delivery.h"
+#include "records/delivery.h"
 
 /* The worker's alone after start-up. */
 static bool in_place;

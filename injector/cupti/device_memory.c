@@ -13,7 +13,7 @@
  * ZEROED_OUT_ACTIVITY_BUFFER stays as it is: it is global, and would make CUPTI trust the buffers of another
  * tool that replaces our callbacks to be clear.
  */
-#include "instance.h"
+#include "life/instance.h"
 
 #include "cupti_call.h"
 #include "log.h"

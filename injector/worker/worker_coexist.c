@@ -3,14 +3,14 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "coexist.h"
+#include "cupti/coexist.h"
+#include "cupti/subscription.h"
+#include "cupti/suspects.h"
+#include "cupti/timebase.h"
+#include "cupti/tracing.h"
+#include "cupti/witness.h"
 #include "labels/labels.h"
 #include "log.h"
-#include "subscription.h"
-#include "suspects.h"
-#include "timebase.h"
-#include "tracing.h"
-#include "witness.h"
 
 #include <stdio.h>
 

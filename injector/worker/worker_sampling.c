@@ -3,11 +3,11 @@
 #include "worker_private.h"
 
 #include "clock.h"
-#include "coexist.h"
-#include "delivery.h"
+#include "cupti/coexist.h"
+#include "cupti/subscription.h"
 #include "labels/labels.h"
 #include "log.h"
-#include "subscription.h"
+#include "records/delivery.h"
 
 /* When a window's records should be in. Delivery took 0.1 s on average and 1 s at worst in steady traffic. */
 #define SETTLE_NS CS_NS_PER_S

@@ -4,21 +4,21 @@
  * create a context (API servers and tokenizers call cuInit too).
  */
 #include "clock.h"
-#include "coexist.h"
 #include "context.h"
-#include "delivery.h"
+#include "cupti/coexist.h"
+#include "cupti/subscription.h"
+#include "cupti/suspects.h"
+#include "cupti/tracing.h"
+#include "cupti/witness.h"
 #include "identity.h"
 #include "instance.h"
 #include "log.h"
 #include "nccl/nccl_activate.h"
 #include "nvtx/nvtx_activate.h"
+#include "records/delivery.h"
 #include "room.h"
 #include "rundir.h"
-#include "subscription.h"
-#include "suspects.h"
-#include "tracing.h"
-#include "witness.h"
-#include "worker.h"
+#include "worker/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@
 #ifndef CS_WITNESS_H
 #define CS_WITNESS_H
 
-#include "instance.h"
+#include "life/instance.h"
 
 /* Puts the witness in place; from InitializeInjection, subscribed, when no tool was there before. */
 void cs_witness_begin(struct cs_instance *instance);

@@ -15,13 +15,13 @@
 #ifndef CS_WORKER_PRIVATE_H
 #define CS_WORKER_PRIVATE_H
 
-#include "delivery.h"
-#include "exporter_spawn.h"
-#include "governor.h"
-#include "growth.h"
-#include "nvml.h"
-#include "schedule.h"
-#include "windows.h"
+#include "life/exporter_spawn.h"
+#include "life/nvml.h"
+#include "records/delivery.h"
+#include "sampling/governor.h"
+#include "sampling/growth.h"
+#include "sampling/schedule.h"
+#include "sampling/windows.h"
 #include "worker.h"
 
 /* After a window its last records are still on their way: so long we go on flushing, and wait with a verdict

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "release.h"
 
+#include "cupti/subscription.h"
+#include "cupti/tracing.h"
 #include "log.h"
-#include "subscription.h"
 #include "thread.h"
-#include "tracing.h"
 
 void
 cs_release(struct cs_instance *instance)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our CUPTI subscription: callbacks of contexts, launches and graphs. There is one subscriber per process, so
- * it is held only while there is something to learn (injector/coexist.h).
+ * it is held only while there is something to learn (injector/cupti/coexist.h).
  *
  * Shared (COLLSCOPE_CUPTI_V2=auto, CUPTI 13.3, driver r610): there may be several, and tracing needs one. It
  * is kept for as long as the process may trace; where it else would be given up its callbacks are switched
@@ -12,8 +12,8 @@
 #ifndef CS_SUBSCRIPTION_H
 #define CS_SUBSCRIPTION_H
 
-#include "instance.h"
-#include "steps.h"
+#include "life/instance.h"
+#include "sampling/steps.h"
 
 /*
  * Subscribes and switches context callbacks on. 0; -EBUSY: somebody else holds it, whose name is in `other`
