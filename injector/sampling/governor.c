@@ -274,15 +274,28 @@ cost_of(const struct cs_governor *governor, uint64_t window_ns, unsigned int exp
 	       (double)(governor->base_period_ns << exponent);
 }
 
+/* How many windows, one a period, the account counts together when one more is opened (spending.h: until the
+ * second in which it ended is over a minute old). */
+static uint64_t
+together(uint64_t window_ns, uint64_t period_ns)
+{
+	return ((CS_SPENDING_SECONDS + 1) * CS_NS_PER_S + window_ns - 1) / period_ns + 1;
+}
+
+/* Also by the account: were one window of several refused there, again and again, each process would lack
+ * another one, and those of a group might never meet. */
 static bool
 fits(const struct cs_governor *governor, uint64_t window_ns, unsigned int exponent, double share)
 {
+	uint64_t period_ns = governor->base_period_ns << exponent;
 	uint64_t sparse = governor->base_period_ns / governor->base_window_ns;
+	double minute_ns =
+		cs_governor_expected(governor) * (double)window_ns * (double)together(window_ns, period_ns);
 
 	if (sparse > SPARSE)
 		sparse = SPARSE;
 	return cost_of(governor, window_ns, exponent) <= share * governor->budget &&
-	       (governor->base_period_ns << exponent) >= sparse * window_ns;
+	       minute_ns <= share * (double)allowance_ns(governor) && period_ns >= sparse * window_ns;
 }
 
 static void

@@ -20,9 +20,10 @@
  * has no boundaries to be seen.
  *
  * Period. base x 2^n, n <= CS_GOVERNOR_EXPONENT_MAX, such that perturbation x window / period is within the
- * budget, and the window at most an eighth of it (or what the settings have, if that is more). One doubling
- * or halving at a time, halving after CS_GOVERNOR_CALM periods in a row that would allow it with a margin of
- * one quarter; only when a window had to be skipped as many doublings at once as it takes.
+ * budget, the account pays for every window of it (processes that came up at different moments would else
+ * lack different ones), and the window at most an eighth of it (or what the settings have, if that is more).
+ * One doubling or halving at a time, halving after CS_GOVERNOR_CALM periods in a row that would allow it with
+ * a margin of one quarter; only when a window had to be skipped as many doublings at once as it takes.
  *
  * Account. spending.h: no window is opened that would overdraw budget x 60 s within any minute; this holds
  * whatever was chosen above, also at the longest period. Traces that somebody asked for are not in it.

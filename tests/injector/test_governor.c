@@ -507,6 +507,75 @@ test_cut_short(void **state)
 	assert_true(active_ns > 500 * MS && active_ns <= 1000 * MS);
 }
 
+struct rank {
+	struct cs_governor governor;
+	struct cs_governor_choice choice;
+	uint64_t from_ns;
+	unsigned int skipped;
+};
+
+static void
+come_up(struct rank *rank, const struct cs_steps_graph *launches, uint64_t from_ns)
+{
+	*rank = (struct rank){.from_ns = from_ns};
+	cs_governor_init(&rank->governor, 0.01, 10000 * MS, 400 * MS);
+	cs_governor_measure(&rank->governor, launches, 1);
+	cs_governor_choose(&rank->governor, &rank->choice);
+}
+
+/* Whether its grid has a window now that is paid for. */
+static bool
+look(struct rank *rank, uint64_t now_ns)
+{
+	uint64_t window_ns = rank->choice.window_ns;
+	struct cs_pace_summary seen = window(window_ns, 100 * MS, 1000);
+
+	if (now_ns < rank->from_ns ||
+		now_ns % (rank->choice.quick_ns ? rank->choice.quick_ns : rank->choice.period_ns) != 0)
+		return false;
+	if (!cs_governor_afford(&rank->governor, now_ns, window_ns)) {
+		rank->skipped++;
+		return false;
+	}
+	cs_governor_learn(&rank->governor, &seen, now_ns + window_ns);
+	cs_governor_choose(&rank->governor, &rank->choice);
+	return true;
+}
+
+/*
+ * Two ranks of a group, whose steps and costs are the same, and of which one came up later. What a minute can
+ * pay for is no reason to take turns: once they have settled every window of the one is one of the other's,
+ * whatever a window costs.
+ */
+static void
+test_ranks_meet(void **state)
+{
+	const uint64_t begin_ns = 6400 * S, settled_ns = 9600 * S, end_ns = 12800 * S;
+
+	(void)state;
+	for (uint64_t percent = 2; percent <= 400; percent += 2) {
+		struct cs_steps_graph launches = steps((100 + percent) * MS, 100 * MS);
+		unsigned int together = 0;
+		struct rank one, other;
+
+		come_up(&one, &launches, begin_ns);
+		come_up(&other, &launches, begin_ns + 40 * S);
+		for (uint64_t now_ns = begin_ns; now_ns < end_ns; now_ns += 2500 * MS) {
+			bool looks = look(&one, now_ns);
+
+			if (look(&other, now_ns) != looks && now_ns >= settled_ns)
+				fail_msg("apart at %llu s with a perturbation of %llu %%",
+					(unsigned long long)(now_ns / S), (unsigned long long)percent);
+			if (now_ns < settled_ns)
+				one.skipped = other.skipped = 0;
+			else
+				together += looks;
+		}
+		assert_true(together >= 40);
+		assert_int_equal(one.skipped + other.skipped, 0);
+	}
+}
+
 int
 main(void)
 {
@@ -530,6 +599,7 @@ main(void)
 		cmocka_unit_test(test_quick_start),
 		cmocka_unit_test(test_no_minute_overdraws),
 		cmocka_unit_test(test_cut_short),
+		cmocka_unit_test(test_ranks_meet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
