@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 /* An insertion copies at most 1 KiB: a few microseconds. Someone who waits this many pauses (0.1 to 1 ms by
  * processor) waits for a thread that is not running, perhaps because this one has its processor: it is given
@@ -60,6 +61,25 @@ lock(struct cs_segment_writer *writer)
 	}
 	atomic_fetch_add_explicit(&writer->lock_failures, 1, memory_order_relaxed);
 	return false;
+}
+
+/*
+ * What is said once and cannot be said again: a GPU without its entry has its records dropped, a text that is
+ * put off stays empty. No host's thread sets these while it works, so the thread may sleep, 127 ms in all,
+ * until the holder has had a processor.
+ */
+static bool
+lock_patiently(struct cs_segment_writer *writer)
+{
+	struct timespec pause = {.tv_nsec = 1000000};
+
+	while (!lock(writer)) {
+		if (atomic_load_explicit(&writer->lock_failures, memory_order_relaxed) >= LOCK_FAILURES_MAX)
+			return false;
+		nanosleep(&pause, NULL);
+		pause.tv_nsec *= 2;
+	}
+	return true;
 }
 
 static void
@@ -398,7 +418,7 @@ cs_segment_writer_gpu(struct cs_segment_writer *writer, const struct cs_gpu *gpu
 	index = find_gpu(writer, gpu);
 	if (index >= 0)
 		return index;
-	if (!lock(writer))
+	if (!lock_patiently(writer))
 		return -EBUSY;
 	index = find_gpu(writer, gpu);
 	if (index < 0) {
@@ -435,7 +455,7 @@ cs_segment_writer_environment(struct cs_segment_writer *writer, const char *name
 		return 0;
 	copy_cut(entry.name, sizeof(entry.name), name);
 	copy_cut(entry.value, sizeof(entry.value), value ? value : "");
-	if (!lock(writer))
+	if (!lock_patiently(writer))
 		return -EBUSY;
 	index = atomic_load_explicit(&writer->environment_count, memory_order_relaxed);
 	if (index < CS_ENVIRONMENT_MAX) {
@@ -503,7 +523,7 @@ cs_segment_writer_text(struct cs_segment_writer *writer, enum cs_process_text wh
 	if (!cs_segment_writer_usable(writer) || (unsigned int)which >= CS_TEXT_COUNT)
 		return;
 	copy_cut(field, text_fields[which].length_bytes, text ? text : "");
-	if (!lock(writer))
+	if (!lock_patiently(writer))
 		return;
 	store_process(writer, text_fields[which].offset_bytes, field, text_fields[which].length_bytes);
 	unlock(writer);

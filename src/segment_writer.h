@@ -72,6 +72,8 @@ void cs_segment_writer_lose(
  * longer than CS_NAME_BYTES_MAX are cut. label: id >= 1; 0 when full. communicator: index + 1; 0 when full.
  * Identity is (hash, rank). gpu: index 0 ... 15 by uuid, or by cuda_ordinal when the uuid is all zero;
  * negative errno when full. A later call with the same identity changes nothing. environment: 0, -ENOSPC.
+ * These two are for the worker or start-up: they may sleep, 127 ms in all, until another insertion has ended;
+ * -EBUSY when it does not.
  */
 uint32_t cs_segment_writer_name(struct cs_segment_writer *writer, const char *name);
 uint32_t cs_segment_writer_label(struct cs_segment_writer *writer, const struct cs_label *label);
@@ -98,8 +100,8 @@ enum cs_process_text {
 	CS_TEXT_COUNT
 };
 
-/* Sets one text of PROCESS (NULL = ""). Not for application threads except at start-up; takes a small lock.
- */
+/* Sets one text of PROCESS (NULL = ""). Not for application threads except at start-up; waits for the lock as
+ * gpu does. rank: host-safe. */
 void cs_segment_writer_text(struct cs_segment_writer *writer, enum cs_process_text which, const char *text);
 void cs_segment_writer_rank(struct cs_segment_writer *writer, int32_t rank, int32_t world);
 

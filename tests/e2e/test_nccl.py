@@ -83,7 +83,7 @@ class Refused(NodeTest):
             self.assertEqual(len(text.splitlines()), 1, text)
             self.assertRegex(text, self.LINE)
         lines = self.node.dump("collective")
-        self.assertEqual(len(lines), sum(rank["collectives"] for rank in self.node.truth["ranks"]))
+        self.assertEqual(len(lines), sum(rank["collectives"] for rank in self.node.truth["ranks"]), self.node.dump("loss"))
         self.assertEqual({line["size_from"] for line in lines}, {"nccl_profiler"})
 
 

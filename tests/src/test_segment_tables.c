@@ -296,6 +296,73 @@ test_lock_that_was_held_is_waited_for_again(void **state)
 	tables_close(&tables);
 }
 
+/* Whoever sleeps for the lock gives its holder time to run: it lets go in the sleep number sleeps_until_free.
+ */
+static struct cs_segment_writer *held_writer;
+static unsigned int sleeps, sleeps_until_free;
+
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left);
+
+int
+__wrap_nanosleep(const struct timespec *pause, struct timespec *left)
+{
+	(void)pause, (void)left;
+	if (++sleeps == sleeps_until_free)
+		atomic_store(&held_writer->lock, 0);
+	return 0;
+}
+
+static void
+hold_lock(struct cs_segment_writer *writer, unsigned int until)
+{
+	held_writer = writer;
+	sleeps = 0;
+	sleeps_until_free = until;
+	atomic_store(&writer->lock, 1);
+}
+
+/* What nobody would say again is not put off because another thread that holds the lock does not run just
+ * now. */
+static void
+test_lock_is_slept_for(void **state)
+{
+	struct tables tables = tables_open(state);
+	struct cs_segment_writer *writer = tables.writer;
+	struct cs_gpu gpu = {.cuda_ordinal = 3};
+
+	hold_lock(writer, 4);
+	assert_int_equal(cs_segment_writer_gpu(writer, &gpu), 0);
+	hold_lock(writer, 4);
+	assert_int_equal(cs_segment_writer_environment(writer, "NAME", "value"), 0);
+	hold_lock(writer, 4);
+	cs_segment_writer_text(writer, CS_TEXT_REASON, "because");
+	assert_int_equal(cs_segment_reader_refresh(tables.reader), 0);
+	assert_string_equal(tables.dictionary->process.reason, "because");
+	tables_close(&tables);
+}
+
+/* Its holder is dead: there is an end to that, and nobody sleeps again. Host's threads never do. */
+static void
+test_lock_of_the_dead_is_given_up(void **state)
+{
+	struct tables tables = tables_open(state);
+	struct cs_segment_writer *writer = tables.writer;
+	struct cs_gpu gpu = {.cuda_ordinal = 3};
+
+	hold_lock(writer, 0);
+	assert_int_equal(cs_segment_writer_name(writer, "host's"), 0);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(cs_segment_writer_gpu(writer, &gpu), -EBUSY);
+	assert_true(sleeps > 0 && sleeps < 8);
+	sleeps = 0;
+	assert_int_equal(cs_segment_writer_environment(writer, "NAME", "value"), -EBUSY);
+	cs_segment_writer_text(writer, CS_TEXT_REASON, "because");
+	assert_int_equal(sleeps, 0);
+	atomic_store(&writer->lock, 0);
+	assert_int_equal(cs_segment_writer_gpu(writer, &gpu), 0);
+	tables_close(&tables);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int
@@ -310,6 +377,8 @@ main(void)
 		TEST(test_environment),
 		TEST(test_texts),
 		TEST(test_lock_that_was_held_is_waited_for_again),
+		TEST(test_lock_is_slept_for),
+		TEST(test_lock_of_the_dead_is_given_up),
 		cmocka_unit_test(test_names_of_values),
 	};
 
