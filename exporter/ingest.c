@@ -201,10 +201,12 @@ log_stall(void *context, const struct cs_stall *stall)
 		ended);
 }
 
+/* As of what has been read, not of the clock: an exporter that was kept from reading for ten seconds has not
+ * seen ranks that stood still for as long. */
 static void
 look_for_stalls(struct cs_ingest *ingest)
 {
-	struct stall_look look = {.ingest = ingest, .now_ns = cs_clock_realtime_ns()};
+	struct stall_look look = {.ingest = ingest, .now_ns = ingest->advanced_ns};
 
 	for (size_t i = 0; i < ingest->processes.count; i++) {
 		if (ingest->processes.items[i]->stage == CS_TRACED_DEAD)
@@ -425,7 +427,7 @@ take_stall(void *context, const struct cs_stall *stall)
 static void
 collect_stalls(struct cs_ingest *ingest, struct cs_snapshot *snapshot)
 {
-	struct stalls stalls = {ingest, snapshot, cs_clock_realtime_ns()};
+	struct stalls stalls = {ingest, snapshot, ingest->advanced_ns};
 
 	cs_analysis_list_stalls(ingest->analysis, stalls.now_ns, ingest->stall_ns, take_stall, &stalls);
 }

@@ -234,7 +234,7 @@ follow(struct dump *dump)
 			result = cs_feed_poll(dump->feed, NULL);
 		if (result || last)
 			break;
-		cs_feed_advance(dump->feed, cs_clock_realtime_ns());
+		cs_feed_advance(dump->feed);
 		tell_reader_losses(dump);
 		result = cs_output_flush();
 		nanosleep(&pause, NULL);

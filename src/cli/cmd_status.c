@@ -118,7 +118,7 @@ summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary 
 	cs_summary_attach(summary, feed);
 	result = cs_feed_poll(feed, NULL);
 	if (result == 0)
-		result = cs_stalls_collect(stalls, feed, cs_clock_realtime_ns(), stall_threshold_ns());
+		result = cs_stalls_collect(stalls, feed, stall_threshold_ns());
 	if (result == 0) {
 		cs_feed_drain(feed);
 		result = cs_summary_finish(summary);

@@ -119,7 +119,7 @@ turn(struct cs_targets *targets, struct cs_feed *feed)
 	if (result == 0)
 		result = cs_feed_poll(feed, NULL);
 	if (result == 0)
-		cs_feed_advance(feed, cs_clock_realtime_ns());
+		cs_feed_advance(feed);
 	return result;
 }
 

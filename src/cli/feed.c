@@ -33,7 +33,8 @@ struct cs_feed {
 	struct cs_analysis *analysis;
 	struct source **sources;
 	size_t count;
-	int failure; /* -ENOMEM met while reading */
+	int failure;        /* -ENOMEM met while reading */
+	uint64_t polled_ns; /* CLOCK_REALTIME when the last poll began: what came until then has been read */
 };
 
 const struct cs_target *
@@ -198,6 +199,7 @@ cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
 	uint64_t until_ns;
 	uint64_t total = 0;
 
+	feed->polled_ns = cs_clock_realtime_ns();
 	for (size_t i = 0; i < feed->count; i++) {
 		feed->sources[i]->dry = false;
 		feed->sources[i]->taken = 0;
@@ -231,20 +233,26 @@ cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
 }
 
 void
-cs_feed_advance(struct cs_feed *feed, uint64_t now_ns)
+cs_feed_advance(struct cs_feed *feed)
 {
-	cs_analysis_advance(feed->analysis, now_ns);
+	cs_analysis_advance(feed->analysis, feed->polled_ns);
+}
+
+uint64_t
+cs_feed_polled_ns(const struct cs_feed *feed)
+{
+	return feed->polled_ns;
 }
 
 size_t
-cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns,
+cs_feed_list_stalls(struct cs_feed *feed, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context)
 {
 	for (size_t i = 0; i < feed->count; i++) {
 		if (feed->sources[i]->added && !feed->sources[i]->target->alive)
 			cs_analysis_end_source(feed->analysis, feed->sources[i]->id);
 	}
-	return cs_analysis_list_stalls(feed->analysis, now_ns, threshold_ns, take, context);
+	return cs_analysis_list_stalls(feed->analysis, feed->polled_ns, threshold_ns, take, context);
 }
 
 void

@@ -32,10 +32,13 @@ int cs_feed_update(struct cs_feed *feed);
 /* Reads and analyses all records that are in the rings now; *record_count gets how many (may be NULL). A
  * segment that has become unreadable is said, and dropped. 0 or -ENOMEM. */
 int cs_feed_poll(struct cs_feed *feed, uint64_t *record_count);
-/* Record time has reached now_ns. */
-void cs_feed_advance(struct cs_feed *feed, uint64_t now_ns);
-/* cs_analysis_list_stalls, which is told who has ended; after cs_feed_advance. */
-size_t cs_feed_list_stalls(struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns,
+/* CLOCK_REALTIME at which the last poll began; 0 before the first. A reader that is kept from running has not
+ * seen what came meanwhile, so this, not the clock, is how far the records are known. */
+uint64_t cs_feed_polled_ns(const struct cs_feed *feed);
+/* Record time has reached cs_feed_polled_ns. */
+void cs_feed_advance(struct cs_feed *feed);
+/* cs_analysis_list_stalls as of cs_feed_polled_ns, which is told who has ended; after cs_feed_advance. */
+size_t cs_feed_list_stalls(struct cs_feed *feed, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context);
 /* Hands out everything: at the end. */
 void cs_feed_drain(struct cs_feed *feed);

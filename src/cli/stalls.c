@@ -62,11 +62,11 @@ take(void *context, const struct cs_stall *stall)
 }
 
 int
-cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns)
+cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t threshold_ns)
 {
-	*stalls = (struct cs_stalls){.feed = feed, .now_ns = now_ns};
-	cs_feed_advance(feed, now_ns);
-	cs_feed_list_stalls(feed, now_ns, threshold_ns, take, stalls);
+	*stalls = (struct cs_stalls){.feed = feed, .now_ns = cs_feed_polled_ns(feed)};
+	cs_feed_advance(feed);
+	cs_feed_list_stalls(feed, threshold_ns, take, stalls);
 	return stalls->no_memory ? -ENOMEM : 0;
 }
 

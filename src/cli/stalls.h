@@ -45,7 +45,7 @@ struct cs_stalls {
 bool cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns, uint64_t threshold_ns);
 
 /* After cs_feed_poll, before cs_feed_drain. 0 or -ENOMEM. */
-int cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t now_ns, uint64_t threshold_ns);
+int cs_stalls_collect(struct cs_stalls *stalls, struct cs_feed *feed, uint64_t threshold_ns);
 void cs_stalls_fini(struct cs_stalls *stalls);
 
 /* One sentence per rank. */
