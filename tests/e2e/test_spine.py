@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import json
 import re
+import signal
 import time
 import unittest
 
@@ -641,9 +642,34 @@ class Died(Still):
     def test_what_it_did_is_counted(self):
         lines = [line for line in self.collectives if line["pid"] == self.node.truth["ranks"][1]["pid"]]
         self.assertEqual({(line["bytes"], line["impl"], line["op"]) for line in lines}, {(43008, "nccl", "all_reduce")})
-        # All but what had not been flushed when it died: 0.1 s.
-        self.assertGreaterEqual(len(lines), 122 * 50)
+        # All but what had not been flushed when it died: 0.1 s on a machine that keeps up, and the end of it on any.
+        self.assertGreater(len(lines), 0)
         self.assertLessEqual(len(lines), 122 * 60)
+        launches = list(collections.Counter(line["correlation"] for line in sorted(lines, key=lambda line: line["start_ns"])).values())
+        self.assertEqual(launches[:-1], [122] * (len(launches) - 1))
+
+
+class StarvedExporter(LongTest):
+    """An exporter that does not run for longer than a stall has not seen ranks that stood still."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.start_exporter("--collscope.stall=1s")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            playing = pool.submit(cls.node.play, "verify", flags=("--seconds", "9", "--linger", "1"))
+            wait_for(lambda: total(cls.node.scrape() or collections.defaultdict(list), "collscope_collective_duration_seconds_count"),
+                     "the first collectives are counted")
+            # Only a launch that is under way when it stops looks like one that hangs: more than once.
+            for _ in range(3):
+                cls.node.exporter.send_signal(signal.SIGSTOP)
+                time.sleep(2.1)
+                cls.node.exporter.send_signal(signal.SIGCONT)
+                time.sleep(0.3)
+            playing.result()
+        cls.metrics = cls.scrape_when_counted()
+
+    def test_nothing_is_said(self):
+        self.assertNotIn("stands still", self.node.exporter_log())
 
 
 class Demand(LongTest):
@@ -688,13 +714,13 @@ class Sample(NodeTest):
 
 
 class SampleBusy(LongTest):
-    """GPUs that work two thirds of the time: windows open and close over running kernels, whose records CUPTI damages. None
-    of those comes out."""
+    """GPUs that work two thirds of the time: windows open and close over running kernels, whose records CUPTI damages, one at
+    least in each. None of those comes out."""
 
     @classmethod
     def prepare(cls):
         cls.node.play("verify", mode="sample", flags=("--events", "--linger", "1"),
-                      COLLSCOPE_PERIOD_MS="500", COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1")
+                      COLLSCOPE_PERIOD_MS="500", COLLSCOPE_WINDOW_MS="100", COLLSCOPE_BUDGET="1", CS_FAKE_CUPTI_EDGES="2")
 
     test_records_are_events = Sample.test_records_are_events
 
@@ -782,7 +808,8 @@ class FoundingCustom(Counted, NodeTest):
         self.assertLess(mean["none"], 40e-6)
 
 
-LONG = (Hang, HangFirst, HangFirstOnCupti12, HangBetweenWindows, Idle, IdleBetweenWindows, Died, Demand, SampleBusy)
+LONG = (Hang, HangFirst, HangFirstOnCupti12, HangBetweenWindows, Idle, IdleBetweenWindows, Died, StarvedExporter, Demand,
+        SampleBusy)
 
 
 def load_tests(loader, tests, _pattern):
