@@ -3,7 +3,7 @@
  * Cost of recognising a kernel (once per function) and of reading a launch (once per captured or eager launch
  * of a collective). Prints one line of name=value data; run it on an idle core.
  */
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "clock.h"
 
 #include <math.h>

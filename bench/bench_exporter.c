@@ -15,7 +15,7 @@
 #include "exposition.h"
 #include "gzip.h"
 #include "ingest.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -10,8 +10,8 @@
  * Every figure is the median of several rounds; the spread is printed with it. Usage: bench_ring [rounds]
  */
 #include "clock.h"
-#include "segment_reader.h"
-#include "segment_writer.h"
+#include "segment/segment_reader.h"
+#include "segment/segment_writer.h"
 
 #include <pthread.h>
 #include <stdio.h>

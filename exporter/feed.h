@@ -12,8 +12,8 @@
 #define CS_EXPORTER_FEED_H
 
 #include "analysis/analysis.h"
-#include "dictionary.h"
 #include "impl_change.h"
+#include "segment/dictionary.h"
 #include "series.h"
 
 /* Series of one label set: as many as a collective feeds; a step uses the first ones. */

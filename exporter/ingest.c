@@ -5,7 +5,7 @@
 #include "collective.h"
 #include "log.h"
 #include "processes.h"
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <inttypes.h>

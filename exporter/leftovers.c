@@ -3,8 +3,8 @@
 
 #include "clock.h"
 #include "log.h"
-#include "rundir.h"
-#include "segment_check.h"
+#include "segment/rundir.h"
+#include "segment/segment_check.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -14,8 +14,8 @@
 #include "lock.h"
 #include "log.h"
 #include "options.h"
-#include "rundir.h"
 #include "sd_notify.h"
+#include "segment/rundir.h"
 
 #include <dirent.h>
 #include <errno.h>

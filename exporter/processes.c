@@ -4,8 +4,8 @@
 #include "clock.h"
 #include "leftovers.h"
 #include "log.h"
-#include "rundir.h"
-#include "segment_check.h"
+#include "segment/rundir.h"
+#include "segment/segment_check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "clock.h"
 #include "collective.h"
 #include "record.h"
-#include "segment.h"
+#include "segment/segment.h"
 #include "size.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "analysis/analysis.h"
 #include "feed.h"
 #include "graph_phases.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 #include "series.h"
 #include "snapshot.h"
 

@@ -10,7 +10,7 @@
 #define CS_INJECTOR_H
 
 #include "environment.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 /* The segment of this process; NULL before the first context, in a forked child and when dormant. One atomic
  * load; any thread, host-safe. The pointer stays valid for the life of the process once handed out. */

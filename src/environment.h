@@ -10,7 +10,7 @@
 #ifndef CS_ENVIRONMENT_H
 #define CS_ENVIRONMENT_H
 
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stdbool.h>
 #include <stddef.h>

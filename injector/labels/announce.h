@@ -15,7 +15,7 @@
 #ifndef CS_ANNOUNCE_H
 #define CS_ANNOUNCE_H
 
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stdbool.h>
 

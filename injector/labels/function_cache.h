@@ -14,10 +14,10 @@
 #ifndef CS_FUNCTION_CACHE_H
 #define CS_FUNCTION_CACHE_H
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "cupti/cupti_api.h"
 #include "pair.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #define CS_FUNCTION_CACHE_SLOTS   8192U
 #define CS_FUNCTION_CACHE_WAYS    4U   /* one cache line */

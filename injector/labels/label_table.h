@@ -11,7 +11,7 @@
 #ifndef CS_LABEL_TABLE_H
 #define CS_LABEL_TABLE_H
 
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <stdatomic.h>
 

@@ -14,10 +14,10 @@
 #ifndef CS_LABELS_H
 #define CS_LABELS_H
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "cupti/cupti_api.h"
 #include "records/activity_layout.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
 #ifndef CS_NAME_CACHE_H
 #define CS_NAME_CACHE_H
 
-#include "catalog.h"
-#include "segment_writer.h"
+#include "catalog/catalog.h"
+#include "segment/segment_writer.h"
 
 #define CS_NAME_CACHE_SLOTS  4096U
 #define CS_NAME_CACHE_WAYS   4U

@@ -7,7 +7,7 @@
 #include "log.h"
 #include "records/delivery.h"
 #include "release.h"
-#include "rundir.h"
+#include "segment/rundir.h"
 #include "worker/worker.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "log.h"
-#include "rundir.h"
+#include "segment/rundir.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #ifndef CS_INSTANCE_H
 #define CS_INSTANCE_H
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "cupti/cupti_api.h"
 #include "injector.h"
 

@@ -9,7 +9,7 @@
 #ifndef CS_NVML_H
 #define CS_NVML_H
 
-#include "segment.h"
+#include "segment/segment.h"
 
 struct cs_nvml; /* opaque */
 

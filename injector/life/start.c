@@ -17,7 +17,7 @@
 #include "nvtx/nvtx_activate.h"
 #include "records/delivery.h"
 #include "room.h"
-#include "rundir.h"
+#include "segment/rundir.h"
 #include "worker/worker.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef CS_NCCL_COMM_H
 #define CS_NCCL_COMM_H
 
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #define CS_NCCL_FACTS_H
 
 #include "comm.h"
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stddef.h>
 #include <stdint.h>

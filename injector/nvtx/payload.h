@@ -13,7 +13,7 @@
 #define CS_NVTX_PAYLOAD_H
 
 #include "nvtx_abi.h"
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stdbool.h>
 

@@ -26,7 +26,7 @@
 #define CS_SCHEDULE_H
 
 #include "environment.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@
 #ifndef CS_WINDOWS_H
 #define CS_WINDOWS_H
 
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #define CS_WINDOWS_PENDING 8U
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "captured.h"
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "host.h"
 #include "private.h"
 #include "rules.h"

@@ -14,8 +14,8 @@
 #define CS_ANALYSIS_H
 
 #include "collective.h"
-#include "dictionary.h"
 #include "record.h"
+#include "segment/dictionary.h"
 
 #include <stdbool.h>
 #include <stddef.h>

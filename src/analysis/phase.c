@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "graphs.h"
 #include "host.h"
 #include "rules.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd.h"
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 #include "cmd_catalog_near.h"
 #include "json_line.h"
 #include "log.h"

@@ -6,7 +6,7 @@
 #ifndef CS_CMD_CATALOG_NEAR_H
 #define CS_CMD_CATALOG_NEAR_H
 
-#include "catalog.h"
+#include "catalog/catalog.h"
 
 #define CS_CATALOG_NEAR_MAX 3U
 

@@ -6,7 +6,7 @@
 #include "exporter_start.h"
 #include "locate.h"
 #include "log.h"
-#include "rundir.h"
+#include "segment/rundir.h"
 
 #include <errno.h>
 #include <limits.h>

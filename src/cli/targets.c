@@ -3,7 +3,7 @@
 
 #include "collective.h"
 #include "log.h"
-#include "rundir.h"
+#include "segment/rundir.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #define CS_TARGETS_H
 
 #include "cmd.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
  */
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 #include "clock.h"
 #include "collective.h"
 

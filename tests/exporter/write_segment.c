@@ -19,7 +19,7 @@
  *   unlink                                            -> ok, and exits
  */
 #include "collective.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>

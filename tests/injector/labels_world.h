@@ -7,7 +7,7 @@
 #define CS_LABELS_WORLD_H
 
 #include "labels.h"
-#include "segment_writer.h"
+#include "segment/segment_writer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints every segment of a run directory as one JSON object per line, for test_host.py. */
 #include "clock.h"
-#include "rundir.h"
-#include "segment_reader.h"
+#include "segment/rundir.h"
+#include "segment/segment_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

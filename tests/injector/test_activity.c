@@ -6,7 +6,7 @@
 #include "clock.h"
 #include "records/activity.h"
 #include "records/activity_layout.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches outside graphs, functions and names: what is learnt at a launch and found for its record. */
 #include "labels_world.h"
-#include "segment_writer_private.h"
+#include "segment/segment_writer_private.h"
 
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 /* must come before cmocka.h */
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* GRAPH records: what is told of executables when they have been made and when they are changed. */
 #include "labels_private.h"
 #include "labels_world.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 /* must come before cmocka.h */
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #include "labels/announce.h"
 #include "labels_private.h"
 #include "labels_world.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 /* must come before cmocka.h */
 #include <setjmp.h>

@@ -10,7 +10,7 @@
 #include "nccl/comm.h"
 #include "nvtx/glob.h"
 #include "nvtx/marks.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>

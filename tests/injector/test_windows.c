@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sampling/windows.h"
-#include "segment_reader.h"
+#include "segment/segment_reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

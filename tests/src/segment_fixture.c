@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "segment_fixture.h"
 
-#include "rundir.h"
+#include "segment/rundir.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -6,9 +6,9 @@
 #ifndef CS_SEGMENT_FIXTURE_H
 #define CS_SEGMENT_FIXTURE_H
 
-#include "segment.h"
-#include "segment_reader.h"
-#include "segment_writer.h"
+#include "segment/segment.h"
+#include "segment/segment_reader.h"
+#include "segment/segment_writer.h"
 
 #include <stdbool.h>
 

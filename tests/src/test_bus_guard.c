@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that shrink under their readers, and SIGBUS that is somebody else's. */
-#include "bus_guard.h"
+#include "segment/bus_guard.h"
 #include "segment_fixture.h"
 
 #include <errno.h>

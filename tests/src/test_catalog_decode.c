@@ -4,7 +4,7 @@
  * by the declarations of the named sources, every parameter in an allocation of exactly its size and with
  * poison in all bytes that a rule has no business with.
  */
-#include "catalog.h"
+#include "catalog/catalog.h"
 
 #include <errno.h>
 #include <setjmp.h>

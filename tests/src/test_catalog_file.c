@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A catalogue file of the user's: what it can do, and that every mistake is said with its line. */
-#include "catalog.h"
+#include "catalog/catalog.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define EXAMPLE         CS_TEST_DATA_DIR "/../../docs/examples/catalog.tbl"
 #define MANUAL          CS_TEST_DATA_DIR "/../../docs/catalog.md"
-#define BUILT_IN        CS_TEST_DATA_DIR "/../../src/catalog.tbl"
+#define BUILT_IN        CS_TEST_DATA_DIR "/../../src/catalog/catalog.tbl"
 
 static char directory[] = "/tmp/test_catalog_file.XXXXXX";
 static char path[64], missing[64];

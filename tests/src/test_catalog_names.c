@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tests/data/catalog/names.tsv: what real kernels are, by their sources, against what the built-in rows say.
  */
-#include "catalog_rule.h"
+#include "catalog/catalog_rule.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * and ncclDevWorkColl stand in src/include/device.h of the named releases, for a message that is shared out
  * over channels as lo, mid ... mid, hi.
  */
-#include "catalog.h"
+#include "catalog/catalog.h"
 
 #include <errno.h>
 #include <setjmp.h>

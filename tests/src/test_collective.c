@@ -2,7 +2,7 @@
 /* The names are the metrics contract and the values are the file formats: both are written out here again. */
 #include "collective.h"
 #include "record.h"
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <limits.h>

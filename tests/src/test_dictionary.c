@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collective.h"
-#include "dictionary.h"
+#include "segment/dictionary.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rundir.h"
+#include "segment/rundir.h"
 #include "segment_fixture.h"
 
 #include <errno.h>

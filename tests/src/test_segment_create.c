@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a segment file in one process, and what its creation does when something is in the way. */
-#include "rundir.h"
+#include "segment/rundir.h"
+#include "segment/segment_layout.h"
 #include "segment_fixture.h"
-#include "segment_layout.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
  * of every enum is a row there with the right numbers, and no row is there that the headers do not have.
  */
 #include "collective.h"
-#include "segment.h"
-#include "segment_layout.h"
+#include "segment/segment.h"
+#include "segment/segment_layout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

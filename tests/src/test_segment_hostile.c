@@ -4,9 +4,9 @@
  * returns an error or clean data; sanitizers tell the rest. Seeds are fixed.
  */
 #include "collective.h"
-#include "segment_check.h"
+#include "segment/segment_check.h"
+#include "segment/segment_layout.h"
 #include "segment_fixture.h"
-#include "segment_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>

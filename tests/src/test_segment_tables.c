@@ -2,8 +2,8 @@
 /* Interning, texts and environment: equal input equal id, full tables, cut texts, and what a reader sees of
  * them. */
 #include "collective.h"
+#include "segment/segment_writer_private.h"
 #include "segment_fixture.h"
-#include "segment_writer_private.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /*
  * The reading side of a segment. It trusts nothing in the file: sizes and offsets are checked against fstat
  * at every open, counts at every use, and a file that is truncated while mapped gives -EIO, not SIGBUS
- * (src/bus_guard.h).
+ * (src/segment/bus_guard.h).
  *
  * Errors: 0 or a negative errno; cs_error (error.h) carries the sentence for the user.
  * Thread context: one thread per reader; different readers are independent.

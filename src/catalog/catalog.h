@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel catalogue: which kernel names are collectives (or step markers), who implements them, and where
- * in the launch parameters the size, rank and world are. Data, not code: src/catalog.tbl is compiled in as
- * text and goes through the same parser as a user's COLLSCOPE_CATALOG file (docs/catalog.md has the grammar).
+ * in the launch parameters the size, rank and world are. Data, not code: src/catalog/catalog.tbl is compiled
+ * in as text and goes through the same parser as a user's COLLSCOPE_CATALOG file (docs/catalog.md has the
+ * grammar).
  *
  * First row that matches wins; a user's rows come before the built-in ones.
  *
@@ -13,7 +14,7 @@
 #define CS_CATALOG_H
 
 #include "collective.h"
-#include "segment.h"
+#include "segment/segment.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 /* A thousand rows are 300 KiB; a file above this is some other file. */
 #define USER_FILE_BYTES_MAX (1U << 20)
 
-/* src/catalog.tbl, compiled in (cmake/CsEmbed.cmake). */
+/* src/catalog/catalog.tbl, compiled in (cmake/CsEmbed.cmake). */
 extern const unsigned char cs_catalog_table[];
 extern const size_t cs_catalog_table_bytes;
 
