@@ -126,27 +126,55 @@ cs_windows_turn_idle(
 	cs_windows_turn(windows, depth, ordinal, now_ns);
 }
 
+static void
+close_open(struct cs_windows *windows, uint64_t end_ns)
+{
+	struct cs_window *open = &windows->open;
+
+	/* The clock may have been set back by less than is noticed. */
+	open->end_ns = end_ns > open->start_ns ? end_ns : open->start_ns;
+	if (open->idle_ns > open->end_ns - open->start_ns)
+		open->idle_ns = open->end_ns - open->start_ns;
+	windows->waiting_ns = 0;
+	if (open->end_ns == open->start_ns && open->depth == CS_DEPTH_OFF)
+		return;
+	if (windows->pending_count == CS_WINDOWS_PENDING) {
+		settle_one(windows, &windows->pending[0], windows->launches_reported, false);
+		memmove(&windows->pending[0], &windows->pending[1],
+			(CS_WINDOWS_PENDING - 1) * sizeof(windows->pending[0]));
+		windows->pending_count--;
+	}
+	windows->pending[windows->pending_count++] = *open;
+}
+
+static void
+begin(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t start_ns)
+{
+	struct cs_status *status = cs_segment_writer_status(windows->writer);
+
+	windows->open = (struct cs_window){.depth = depth, .ordinal = ordinal, .start_ns = start_ns};
+	if (depth != CS_DEPTH_OFF)
+		write_opening(windows, &windows->open);
+	atomic_store_explicit(&status->depth, (uint64_t)depth, memory_order_relaxed);
+	atomic_store_explicit(&status->depth_since_ns, start_ns, memory_order_relaxed);
+}
+
 void
 cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns)
 {
-	struct cs_window *open = &windows->open;
-	struct cs_status *status = cs_segment_writer_status(windows->writer);
+	close_open(windows, now_ns);
+	begin(windows, depth, ordinal, now_ns);
+}
 
-	/* The clock may have been set back meanwhile. */
-	open->end_ns = now_ns > open->start_ns ? now_ns : open->start_ns;
-	windows->waiting_ns = 0;
-	if (open->end_ns > open->start_ns || open->depth != CS_DEPTH_OFF) {
-		if (windows->pending_count == CS_WINDOWS_PENDING) {
-			settle_one(windows, &windows->pending[0], windows->launches_reported, false);
-			memmove(&windows->pending[0], &windows->pending[1],
-				(CS_WINDOWS_PENDING - 1) * sizeof(windows->pending[0]));
-			windows->pending_count--;
-		}
-		windows->pending[windows->pending_count++] = *open;
-	}
-	*open = (struct cs_window){.depth = depth, .ordinal = ordinal, .start_ns = now_ns};
-	if (depth != CS_DEPTH_OFF)
-		write_opening(windows, open);
-	atomic_store_explicit(&status->depth, (uint64_t)depth, memory_order_relaxed);
-	atomic_store_explicit(&status->depth_since_ns, now_ns, memory_order_relaxed);
+void
+cs_windows_set_clock(struct cs_windows *windows, uint64_t before_ns, uint64_t now_ns)
+{
+	struct cs_window open = windows->open;
+	bool waits = windows->waiting_ns != 0;
+
+	end_waiting(windows, before_ns);
+	close_open(windows, before_ns);
+	begin(windows, open.depth, open.ordinal, now_ns);
+	if (waits)
+		cs_windows_wait(windows, now_ns);
 }

@@ -45,6 +45,9 @@ void cs_windows_turn_idle(
 	struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns, uint64_t work_ns);
 /* Closes the open stretch and begins another. */
 void cs_windows_turn(struct cs_windows *windows, enum cs_depth depth, uint32_t ordinal, uint64_t now_ns);
+/* The clock has been set: it is now_ns and would be before_ns. The open stretch is closed by the old clock
+ * and goes on as another one by the new, so that none is longer than it was. */
+void cs_windows_set_clock(struct cs_windows *windows, uint64_t before_ns, uint64_t now_ns);
 /* Writes what is pending. launches: graph launches recorded so far. foreign: they belonged to
  * another tool, so they count as time without tracing. */
 void cs_windows_settle(struct cs_windows *windows, uint64_t launches, bool foreign);

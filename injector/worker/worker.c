@@ -100,8 +100,7 @@ turn(struct cs_worker *w)
 	struct cs_schedule_plan plan;
 	uint32_t wakes = cs_instance_wakes();
 
-	w->now_ns = cs_clock_realtime_ns();
-	w->monotonic_ns = cs_clock_monotonic_ns();
+	cs_worker_read_clocks(w);
 	cs_worker_name_devices(w);
 	cs_nccl_version_watch();
 	cs_worker_answer_requests(w);

@@ -3,6 +3,7 @@
  * The rooms of the worker (worker.h), all on its one thread:
  *
  *   worker.c           the loop: what is due, and how long to sleep
+ *   worker_clock.c     what time it is
  *   worker_windows.c   opens and closes windows
  *   worker_sampling.c  which windows of the plan are worth their cost, and what they taught
  *   worker_delivery.c  flushes
@@ -43,6 +44,7 @@ struct cs_worker {
 	struct cs_governor governor;
 	struct cs_windows windows;
 	uint64_t now_ns, monotonic_ns; /* of this turn */
+	uint64_t ahead_ns;             /* the one less the other; 0 there was no turn */
 
 	uint64_t next_flush_ns, next_second_ns; /* monotonic */
 	uint64_t drain_until_ns;                /* monotonic */
@@ -81,6 +83,7 @@ struct cs_worker {
 	bool asked;                          /* the window that is open, or opens, somebody asked for */
 	bool shed;                           /* it was ended because buffers ran short */
 	bool waited;                         /* it was still waiting for work when it ended */
+	bool clock_set;                      /* since it began: its times measure nothing */
 	uint64_t sampling_begin_ns;          /* monotonic */
 	uint64_t sampling_end_ns, settle_ns; /* monotonic: when it ended, when its records should be in */
 	uint64_t work_ns;      /* monotonic: since when there is work in it, 0: none was seen yet */
@@ -112,6 +115,11 @@ struct cs_worker {
 	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };
+
+/* worker_clock.c. read: at the beginning of a turn; take: the same with given clocks. When CLOCK_REALTIME was
+ * set in between, no window spans that. */
+void cs_worker_read_clocks(struct cs_worker *w);
+void cs_worker_take_clocks(struct cs_worker *w, uint64_t now_ns, uint64_t monotonic_ns);
 
 /* worker_windows.c. set_depth: CUPTI's kinds alone; the others with the bookkeeping of windows. turn_window:
  * what the plan says; open, close: now, whatever it says. */

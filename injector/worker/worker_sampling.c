@@ -130,6 +130,7 @@ cs_worker_begin_sampling(struct cs_worker *w)
 		cs_worker_govern(w);
 	cs_delivery_pace_begin(w->now_ns);
 	w->work_ns = 0;
+	w->clock_set = false;
 	w->sampling_begin_ns = w->monotonic_ns;
 	w->sampling = w->schedule.mode == CS_MODE_SAMPLE && !w->asked;
 }
@@ -232,8 +233,10 @@ learn(struct cs_worker *w)
 	for (uint32_t i = 0; i < pace.launch_count; i++)
 		cs_subscription_name_graph(pace.launches[i].correlation_id, pace.launches[i].graph_id);
 	cs_pace_sum_up(&pace, &summary);
+	if (w->clock_set)
+		summary = (struct cs_pace_summary){0};
 	/* Work that nobody has seen yet is not idle time: only a window that waited has shown that. */
-	if (w->shed || (summary.kernels == 0 && w->monotonic_ns < w->settle_ns && !w->waited))
+	if (w->clock_set || w->shed || (summary.kernels == 0 && w->monotonic_ns < w->settle_ns && !w->waited))
 		cs_governor_learn_part(&w->governor, &summary, w->sampling_end_ns);
 	else
 		cs_governor_learn(&w->governor, &summary, w->sampling_end_ns);

@@ -96,7 +96,8 @@ note_turn(struct cs_worker *w, uint32_t ordinal)
 {
 	uint64_t kernels, work_ns;
 
-	w->now_ns = cs_clock_realtime_ns();
+	/* By the clock that the turn began with; should it be set in between, the next turn takes notice. */
+	w->now_ns = cs_clock_monotonic_ns() + w->ahead_ns;
 	cs_worker_end_sampling(w);
 	cs_delivery_pace_look(&kernels, &work_ns);
 	cs_windows_turn_idle(&w->windows, cs_tracing_depth(), ordinal, w->now_ns, work_ns);

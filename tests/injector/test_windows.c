@@ -140,6 +140,51 @@ test_clock_set_back(void **state)
 	assert_int_equal(records[0].end_ns, 5000);
 }
 
+/* Set by an hour, forward and back, while a window is open and while it waits: every stretch is as long as it
+ * was. */
+static void
+test_clock_set(void **state)
+{
+	const struct cs_status *status = cs_segment_writer_status(writer);
+	struct cs_record records[64];
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 2000);
+	cs_windows_set_clock(&windows, 2100, 3602100);
+	assert_int_equal(status->depth_since_ns, 3602100);
+	cs_windows_wait(&windows, 3602150);
+	cs_windows_set_clock(&windows, 3602200, 1200);
+	assert_int_equal(status->depth, CS_DEPTH_OFF);
+	cs_windows_turn_idle(&windows, CS_DEPTH_OFF, 1, 1300, 1240);
+	cs_windows_set_clock(&windows, 1400, 9000);
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 2, 9100);
+	cs_windows_settle(&windows, 0, false);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 100 + 50 + 60);
+	assert_int_equal(status->trace_ns[CS_DEPTH_OFF], 1000 + 50 + 40 + 100 + 100);
+	assert_int_equal(read_records(records), 3);
+	assert_int_equal(records[0].end_ns, 2100);
+	assert_int_equal(records[1].start_ns, 3602100);
+	assert_int_equal(records[1].end_ns, 3602200);
+	assert_int_equal(records[2].start_ns, 1200);
+	assert_int_equal(records[2].end_ns, 1300);
+}
+
+/* Back by little, into a window that has waited: its idle time is not more than all of it. */
+static void
+test_clock_set_back_after_waiting(void **state)
+{
+	const struct cs_status *status = cs_segment_writer_status(writer);
+
+	(void)state;
+	cs_windows_turn(&windows, CS_DEPTH_DEEP, 1, 2000);
+	cs_windows_wait(&windows, 2100);
+	cs_windows_work(&windows, 2400, 2400);
+	cs_windows_turn(&windows, CS_DEPTH_OFF, 1, 2200);
+	cs_windows_settle(&windows, 0, false);
+	assert_int_equal(status->trace_ns[CS_DEPTH_DEEP], 0);
+	assert_int_equal(status->trace_ns[CS_DEPTH_OFF], 1000 + 200);
+}
+
 /* More than fit wait unsettled: none is lost. */
 static void
 test_many_pending(void **state)
@@ -222,6 +267,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_openings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set_back_after_waiting, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_pending, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_begun_ones_are_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waiting, setup, teardown),

@@ -84,6 +84,12 @@ cs_windows_work(struct cs_windows *windows, uint64_t work_ns, uint64_t now_ns)
 	(void)windows, (void)work_ns, (void)now_ns;
 }
 
+void
+cs_windows_set_clock(struct cs_windows *windows, uint64_t before_ns, uint64_t now_ns)
+{
+	(void)windows, (void)before_ns, (void)now_ns;
+}
+
 static int
 setup(void **state)
 {
@@ -118,8 +124,7 @@ turn(uint64_t now_ns, uint64_t monotonic_ns)
 {
 	struct cs_schedule_plan plan;
 
-	w.now_ns = now_ns;
-	w.monotonic_ns = monotonic_ns;
+	cs_worker_take_clocks(&w, now_ns, monotonic_ns);
 	cs_schedule_look(&w.schedule, now_ns, monotonic_ns, &plan);
 	cs_worker_plan_sampling(&w, &plan);
 	if (plan.depth != w.windows.open.depth ||
@@ -351,6 +356,44 @@ test_prolonged_and_set_forward(void **state)
 	assert_false(turn(BASE + HOUR + 1090 * MS, BOOT + 1090 * MS));
 }
 
+/* Set by an hour within a window: it was no longer for that, and did not cost nothing either. */
+static void
+test_set_in_a_window(void **state)
+{
+	static const int64_t steps_ns[] = {
+		(int64_t)HOUR, -(int64_t)HOUR, 60 * (int64_t)MS, -60 * (int64_t)MS};
+
+	for (size_t i = 0; i < sizeof(steps_ns) / sizeof(steps_ns[0]); i++) {
+		uint64_t base_ns = BASE + (uint64_t)steps_ns[i];
+
+		setup(state);
+		assert_true(turn_at(0));
+		hand_over(BASE + 10 * MS, BASE + 40 * MS, 1000);
+		assert_true(turn_at(40 * MS));
+		turn(base_ns + 50 * MS, BOOT + 50 * MS);
+		turn(base_ns + 200 * MS, BOOT + 200 * MS);
+		turn(base_ns + 1300 * MS, BOOT + 1300 * MS);
+		assert_false(w.unsettled);
+		assert_in_range(spent_ns(), 45 * MS, 90 * MS);
+		assert_int_equal(status.windows_skipped, 0);
+		/* What it had learnt, nothing: the next one is as long. */
+		assert_int_equal(w.schedule.window_ns, 100 * MS);
+	}
+}
+
+/* After its end, while its records are awaited: it is measured as ever. */
+static void
+test_set_after_a_window(void **state)
+{
+	(void)state;
+	assert_true(turn_at(0));
+	hand_over(BASE, BASE + 100 * MS, 1000);
+	assert_false(turn_at(100 * MS));
+	assert_false(turn(BASE + HOUR + 500 * MS, BOOT + 500 * MS));
+	assert_false(turn(BASE + HOUR + 1100 * MS, BOOT + 1100 * MS));
+	assert_int_equal(spent_ns(), 1000 * CS_GOVERNOR_KERNEL_NS);
+}
+
 /* The guard on the cost of an open window: 20 % of its length is 600 ms after 3 s, whatever the clock says.
  */
 static void
@@ -392,6 +435,8 @@ main(void)
 		cmocka_unit_test_setup(test_prolonged, setup),
 		cmocka_unit_test_setup(test_prolonged_and_set_back, setup),
 		cmocka_unit_test_setup(test_prolonged_and_set_forward, setup),
+		cmocka_unit_test_setup(test_set_in_a_window, setup),
+		cmocka_unit_test_setup(test_set_after_a_window, setup),
 		cmocka_unit_test(test_guard_and_set_clock),
 	};
 
