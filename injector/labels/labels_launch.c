@@ -170,6 +170,18 @@ find_by_key(struct cs_labels *labels, uint64_t key, uint64_t *filed)
 	return cs_ledger_find(labels->ledger, key, filed);
 }
 
+/* The record of its call may have been handed over before the facts came. */
+static void
+amend_told(struct cs_labels *labels, uint64_t number, uint64_t before, uint64_t filed)
+{
+	uint32_t call;
+
+	cs_told_replace(&labels->told, number, before, filed);
+	call = cs_told_call(&labels->told, number);
+	if (call != 0)
+		cs_eager_replace(&labels->eager, call, filed);
+}
+
 void
 cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 {
@@ -200,7 +212,7 @@ cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
 	if (better == filed)
 		return;
 	if (key & CS_KEY_TOLD)
-		cs_told_replace(&labels->told, key & ~CS_KEY_TOLD, filed, better);
+		amend_told(labels, key & ~CS_KEY_TOLD, filed, better);
 	else if (key & CS_KEY_EAGER)
 		cs_eager_replace(&labels->eager, (uint32_t)key, better);
 	else

@@ -84,12 +84,19 @@ void
 cs_labels_on_call(const struct cs_activity_call *call)
 {
 	struct cs_labels *labels = cs_labels_borrow();
-	uint64_t filed;
+	uint64_t number, filed, before;
 
-	if (labels && launches_a_kernel(call->cbid) &&
-		cs_told_take(&labels->told, call->thread_id, call->start_ns, call->end_ns, &filed) &&
-		filed != 0)
+	if (!labels || !launches_a_kernel(call->cbid) || call->correlation_id == 0)
+		return;
+	number = cs_told_take(
+		&labels->told, call->thread_id, call->start_ns, call->end_ns, call->correlation_id, &filed);
+	if (number == 0 || filed == 0)
+		return;
+	/* Late facts come while this is done, or after it: cs_labels_amend. */
+	do {
+		before = filed;
 		cs_eager_put(&labels->eager, call->correlation_id, filed);
+	} while (cs_told_find(&labels->told, number, &filed) && filed != before);
 }
 
 bool

@@ -60,7 +60,7 @@ cs_told_find(struct cs_told *told, uint64_t number, uint64_t *filed)
 
 	if (atomic_load_explicit(&launch->number, memory_order_acquire) != number)
 		return false;
-	*filed = atomic_load_explicit(&launch->filed, memory_order_relaxed);
+	*filed = atomic_load(&launch->filed);
 	if (*filed == 0 || !still_there(launch, number))
 		return false;
 	*filed &= ~CS_TOLD_LAP;
@@ -72,9 +72,22 @@ cs_told_replace(struct cs_told *told, uint64_t number, uint64_t before, uint64_t
 {
 	uint64_t expected = before | lap_of(number);
 
-	/* The lap's number tells a later launch in this place from the one that is meant. */
-	atomic_compare_exchange_strong_explicit(&place_of(told, number)->filed, &expected,
-		filed | lap_of(number), memory_order_relaxed, memory_order_relaxed);
+	/* The lap's number tells a later launch in this place from the one that is meant. In one total order
+	 * with the exchange of `taken` and the loads of both: who replaces sees the call, or who takes sees
+	 * what was replaced. */
+	atomic_compare_exchange_strong(&place_of(told, number)->filed, &expected, filed | lap_of(number));
+}
+
+uint32_t
+cs_told_call(struct cs_told *told, uint64_t number)
+{
+	struct cs_told_launch *launch = place_of(told, number);
+	uint32_t call;
+
+	if (atomic_load_explicit(&launch->number, memory_order_acquire) != number)
+		return 0;
+	call = atomic_load(&launch->taken);
+	return still_there(launch, number) ? call : 0;
 }
 
 static uint64_t
@@ -103,9 +116,10 @@ last_begun_by(struct cs_told *told, uint64_t count, uint64_t time_ns)
 
 static bool
 take_if_inside(struct cs_told_launch *launch, uint64_t number, uint32_t thread, uint64_t start_ns,
-	uint64_t end_ns, uint64_t *filed)
+	uint64_t end_ns, uint32_t call, uint64_t *filed)
 {
 	uint64_t began_ns, ended_ns;
+	uint32_t nobody = 0;
 
 	if (atomic_load_explicit(&launch->number, memory_order_acquire) != number ||
 		atomic_load_explicit(&launch->thread, memory_order_relaxed) != thread)
@@ -115,20 +129,21 @@ take_if_inside(struct cs_told_launch *launch, uint64_t number, uint32_t thread, 
 	*filed = atomic_load_explicit(&launch->filed, memory_order_relaxed) & ~CS_TOLD_LAP;
 	if (!still_there(launch, number) || start_ns < began_ns || (ended_ns != 0 && end_ns > ended_ns))
 		return false;
-	return atomic_exchange_explicit(&launch->taken, 1, memory_order_relaxed) == 0;
+	return atomic_compare_exchange_strong(&launch->taken, &nobody, call);
 }
 
-bool
-cs_told_take(struct cs_told *told, uint32_t thread, uint64_t start_ns, uint64_t end_ns, uint64_t *filed)
+uint64_t
+cs_told_take(struct cs_told *told, uint32_t thread, uint64_t start_ns, uint64_t end_ns, uint32_t call,
+	uint64_t *filed)
 {
 	uint64_t count = atomic_load_explicit(&told->count, memory_order_acquire);
 	uint64_t last = last_begun_by(told, count, start_ns);
 	uint64_t from = last + DISORDER < count ? last + DISORDER : count;
 
 	for (uint64_t number = from; number > 0 && number + DISORDER > last; number--)
-		if (take_if_inside(place_of(told, number), number, thread, start_ns, end_ns, filed))
-			return true;
-	return false;
+		if (take_if_inside(place_of(told, number), number, thread, start_ns, end_ns, call, filed))
+			return number;
+	return 0;
 }
 
 uint64_t

@@ -39,7 +39,7 @@ struct cs_told_launch {
 	_Atomic uint64_t end_ns;   /* 0: under way */
 	_Atomic uint64_t filed;    /* 0: nothing is known of it; with the lap's number in CS_TOLD_LAP */
 	_Atomic uint32_t thread;
-	_Atomic uint32_t taken;
+	_Atomic uint32_t taken; /* correlation id of its call, 0: not known yet */
 };
 
 struct cs_told {
@@ -57,8 +57,13 @@ bool cs_told_find(struct cs_told *told, uint64_t number, uint64_t *filed);
 /* Replaces it, if it is still `before`. */
 void cs_told_replace(struct cs_told *told, uint64_t number, uint64_t before, uint64_t filed);
 
-/* The launch whose call this is. false: none, or it had a call already; *filed may be 0. */
-bool cs_told_take(struct cs_told *told, uint32_t thread, uint64_t start_ns, uint64_t end_ns, uint64_t *filed);
+/* The launch whose call this is, which has the correlation id `call`, not 0; its number. 0: none, or it had a
+ * call already; *filed may be 0. Facts may come later than the record of the call: whoever files *filed
+ * elsewhere looks again afterwards (cs_told_find), and whoever replaces it asks for the call after that. */
+uint64_t cs_told_take(struct cs_told *told, uint32_t thread, uint64_t start_ns, uint64_t end_ns,
+	uint32_t call, uint64_t *filed);
+/* The call that took it; 0: none yet, or forgotten. */
+uint32_t cs_told_call(struct cs_told *told, uint64_t number);
 
 /* When the last launch began, CLOCK_REALTIME; 0 never. */
 uint64_t cs_told_last_ns(struct cs_told *told);

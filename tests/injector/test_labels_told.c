@@ -204,6 +204,94 @@ test_a_name_that_does_not_fit(void **state)
 	assert_int_equal(label_of(world_resolve(ALL_GATHER, 0, calls[0].correlation_id)).op, CS_OP_UNKNOWN);
 }
 
+/* A group of two all-reduces of this thread: sizes come when its kernel has been launched. */
+static struct cs_activity_call
+begin_group(uint64_t bytes)
+{
+	struct cs_label label = all_reduce(bytes);
+	struct cs_activity_call call;
+
+	cs_announce_begin();
+	cs_announce_collective(&label, 0);
+	cs_announce_collective(&label, 0);
+	cs_announce_launch(label.comm_id);
+	call = call_begin();
+	call.end_ns = cs_clock_realtime_ns();
+	cs_announce_launch_end();
+	return call;
+}
+
+static void
+end_group(uint64_t bytes)
+{
+	struct cs_label facts = all_reduce(bytes);
+
+	facts.algorithm = CS_ALGORITHM_RING;
+	cs_announce_late(&facts, 16);
+	cs_announce_late(&facts, 17);
+	cs_announce_late_end();
+	cs_announce_end();
+}
+
+/* The record of the call is handed over before the late facts come: they reach the kernel all the same. */
+static void
+test_facts_later_than_the_call(void **state)
+{
+	struct cs_activity_call call = begin_group(4096);
+	struct cs_kernel_identity identity;
+
+	(void)state;
+	cs_labels_on_call(&call);
+	assert_int_equal(bytes_of(call.correlation_id), UNKNOWN);
+	end_group(4096);
+	identity = world_resolve(WORLD_NCCL, 0, call.correlation_id);
+	assert_int_equal(identity.bytes, 8192);
+	assert_int_equal(identity.sequence, 17);
+	assert_int_equal(label_of(identity).algorithm, CS_ALGORITHM_RING);
+}
+
+static struct cs_activity_call posted_call;
+static _Atomic uint32_t posted; /* groups that have been launched */
+
+static void *
+launch_groups(void *count)
+{
+	for (uint32_t i = 0; i < *(uint32_t *)count; i++) {
+		posted_call = begin_group(4096);
+		posted_call.thread_id = (uint32_t)(uintptr_t)pthread_self();
+		atomic_store(&posted, 2 * i + 1);
+		for (volatile uint32_t pause = i % 512; pause > 0; pause--)
+			;
+		end_group(4096);
+		/* Until it has been looked at. */
+		while (atomic_load(&posted) == 2 * i + 1)
+			;
+	}
+	return NULL;
+}
+
+/* The same at the very moment. */
+static void
+test_facts_and_call_at_once(void **state)
+{
+	uint32_t count = 3000, ids[3000];
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&posted, 0);
+	assert_int_equal(pthread_create(&thread, NULL, launch_groups, &count), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		while (atomic_load(&posted) != 2 * i + 1)
+			;
+		cs_labels_on_call(&posted_call);
+		ids[i] = posted_call.correlation_id;
+		atomic_store(&posted, 2 * i + 2);
+	}
+	pthread_join(thread, NULL);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(bytes_of(ids[i]), 8192);
+}
+
 static void
 test_where_callbacks_come_they_have_the_announcement(void **state)
 {
@@ -326,17 +414,17 @@ test_the_oldest_is_forgotten(void **state)
 	assert_int_equal(filed, CS_FILED | 7);
 	cs_told_begin(&told, 1, 1000 + 20ULL * CS_TOLD_LAUNCHES, CS_FILED | 7);
 	assert_false(cs_told_find(&told, first, &filed));
-	assert_false(cs_told_take(&told, 1, 1001, 1009, &filed));
+	assert_false(cs_told_take(&told, 1, 1001, 1009, 1, &filed));
 	/* What was meant for the first does not reach its successor in the place, though both say the same.
 	 */
 	cs_told_replace(&told, first, CS_FILED | 7, CS_FILED | 9);
 	assert_true(cs_told_find(&told, first + CS_TOLD_LAUNCHES, &filed));
 	assert_int_equal(filed, CS_FILED | 7);
 	/* The successor is under way. */
-	assert_true(cs_told_take(&told, 1, 1001 + 20ULL * CS_TOLD_LAUNCHES, UINT64_MAX, &filed));
-	assert_true(cs_told_take(&told, 1, 1001 + 20 * 4000, 1009 + 20 * 4000, &filed));
+	assert_true(cs_told_take(&told, 1, 1001 + 20ULL * CS_TOLD_LAUNCHES, UINT64_MAX, 1, &filed));
+	assert_true(cs_told_take(&told, 1, 1001 + 20 * 4000, 1009 + 20 * 4000, 1, &filed));
 	assert_int_equal(filed, CS_FILED | 8);
-	assert_false(cs_told_take(&told, 1, 1001 + 20 * 4000, 1009 + 20 * 4000, &filed));
+	assert_false(cs_told_take(&told, 1, 1001 + 20 * 4000, 1009 + 20 * 4000, 1, &filed));
 }
 
 static void
@@ -351,10 +439,10 @@ test_brackets_of_threads_overlap(void **state)
 	for (uint32_t thread = 0; thread < 3; thread++)
 		cs_told_end(&told, numbers[thread], 200 + thread);
 	for (uint32_t thread = 3; thread-- > 0;) {
-		assert_false(cs_told_take(&told, thread, 99, 150, &filed));
-		assert_false(cs_told_take(&told, thread, 150, 203, &filed));
-		assert_false(cs_told_take(&told, 3, 150, 151, &filed));
-		assert_true(cs_told_take(&told, thread, 150, 151, &filed));
+		assert_false(cs_told_take(&told, thread, 99, 150, 1, &filed));
+		assert_false(cs_told_take(&told, thread, 150, 203, 1, &filed));
+		assert_false(cs_told_take(&told, 3, 150, 151, 1, &filed));
+		assert_true(cs_told_take(&told, thread, 150, 151, 1, &filed));
 		assert_int_equal(filed, CS_FILED | thread);
 	}
 }
@@ -408,7 +496,7 @@ test_threads_launch_at_once(void **state)
 			while (atomic_load_explicit(&workers[t].done, memory_order_acquire) <= i)
 				;
 			if (!cs_told_take(&told, t, workers[t].calls[i].start_ns, workers[t].calls[i].end_ns,
-				    &filed))
+				    1, &filed))
 				continue;
 			assert_int_equal(filed, workers[t].calls[i].filed);
 			taken++;
@@ -446,6 +534,8 @@ main(void)
 		cmocka_unit_test(test_other_calls_are_nobodys),
 		cmocka_unit_test(test_a_missing_call_shifts_nobody),
 		cmocka_unit_test(test_a_name_that_does_not_fit),
+		cmocka_unit_test(test_facts_later_than_the_call),
+		cmocka_unit_test(test_facts_and_call_at_once),
 		cmocka_unit_test(test_where_callbacks_come_they_have_the_announcement),
 		cmocka_unit_test(test_a_kernel_that_comes_before_its_call_waits),
 		cmocka_unit_test(test_the_oldest_is_forgotten),
