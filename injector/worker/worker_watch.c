@@ -58,8 +58,8 @@ cs_worker_watch_timestamps(struct cs_worker *w)
 			counts.strange - before.strange);
 }
 
-/* CUPTI before 12.9 that took the one buffer which is everybody's (buffers.h): its records are not read any
- * more, and nobody has seen what it does when two of its own users write into it. */
+/* CUPTI took the one buffer which is everybody's (buffers.h): its records are not read any more, and nobody
+ * has seen what it does when two of its own users write into it. */
 void
 cs_worker_watch_buffers(struct cs_worker *w)
 {
@@ -70,7 +70,7 @@ cs_worker_watch_buffers(struct cs_worker *w)
 	cs_release(w->instance);
 	cs_instance_go_dormant(
 		"CUPTI wanted more buffers at once than there may be (%llu times); restart the process "
-		"to profile it, with CUPTI 12.9 or later if this comes again",
+		"to profile it, with more COLLSCOPE_BUFFERS if this comes again",
 		(unsigned long long)shared);
 }
 
