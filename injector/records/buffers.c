@@ -159,22 +159,25 @@ hold(struct cs_buffers *buffers, unsigned int place, uint64_t now_ns)
 	atomic_store_explicit(&buffers->held_since_ns[place], now_ns ? now_ns : 1, memory_order_release);
 }
 
-/* The pool is empty. */
-static uint8_t *
-take_small(struct cs_buffers *buffers, uint64_t now_ns)
+/* The pool is empty. false: there is no account of it. */
+static bool
+take_small(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer)
 {
 	int index = take_reserve(buffers);
 
 	if (index >= 0) {
 		hold(buffers, RESERVE_BASE + (unsigned int)index, now_ns);
-		return buffers->reserve + (size_t)index * CS_BUFFER_RESERVE_BYTES;
+		*buffer = buffers->reserve + (size_t)index * CS_BUFFER_RESERVE_BYTES;
+		return true;
 	}
 	index = take_fresh(buffers);
 	if (index >= 0) {
 		hold(buffers, FRESH_BASE + (unsigned int)index, now_ns);
-		return atomic_load(&buffers->fresh[index]);
+		*buffer = atomic_load(&buffers->fresh[index]);
+		return true;
 	}
-	return take_without_account(buffers);
+	*buffer = take_without_account(buffers);
+	return false;
 }
 
 bool
@@ -182,6 +185,7 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 {
 	int index = take_pool(buffers);
 	int saved_errno;
+	bool accounted;
 
 	atomic_fetch_add_explicit(&buffers->requested, 1, memory_order_relaxed);
 	if (index >= 0) {
@@ -191,11 +195,11 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 		return true;
 	}
 	saved_errno = errno;
-	*buffer = take_small(buffers, now_ns);
+	accounted = take_small(buffers, now_ns, buffer);
 	*bytes = CS_BUFFER_RESERVE_BYTES;
 	errno = saved_errno;
 	atomic_fetch_add_explicit(&buffers->short_requests, 1, memory_order_relaxed);
-	return false;
+	return accounted;
 }
 
 bool

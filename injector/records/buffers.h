@@ -68,8 +68,8 @@ void cs_buffers_destroy(struct cs_buffers *buffers);
 /* What is mapped now: pool, reserve, fresh mappings and those without an account. */
 uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 
-/* 8-aligned, never NULL. Returns false when the pool was empty and a small buffer was given instead.
- * `requested` counts all that CUPTI asked for: who is asked owns it. */
+/* 8-aligned, never NULL; small when the pool is empty. false: no account is kept of it, so what CUPTI writes
+ * into it is lost. `requested` counts all that CUPTI asked for: who is asked owns it. */
 bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
 
 /* Whether so many are with CUPTI that there will be none left soon: work is launched far ahead of the GPU, or

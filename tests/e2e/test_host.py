@@ -158,8 +158,8 @@ class Host(unittest.TestCase):
         self.assertGreaterEqual(state["tracing_rests"], 2)
         self.assertEqual(state["windows_skipped"], 0)
         self.assertGreaterEqual(state["windows"]["deep"], 3)
-        self.assertGreater(state["records_lost"]["pool_empty"], 0)
-        self.assertEqual(state["records_lost"].get("cupti_dropped", 0), 0)
+        # What CUPTI got when the pool was empty has been read like the rest.
+        self.assertEqual({cause: count for cause, count in state["records_lost"].items() if count and cause != "bad_timestamp"}, {})
         # Some of the 480 kernels of each step were seen, not all.
         self.assertGreater(state["kernels_seen"], 50_000)
         self.assertLess(state["kernels_seen"], 1500 * 480)
