@@ -16,6 +16,7 @@
  *     --subscribe        holds a CUPTI subscription (of --load) before cuInit: another tool in the process
  *     --profile FROM:TO  a profiler inside the program takes over CUPTI's buffers for these steps; may be
  * given several times
+ *     --orders           does what comes on standard input (orders.h) between two steps, and ends with it
  *     --ticks            that profiler has a clock of its own
  *     --shares           that profiler shares CUPTI with others that do so
  *     --init-only        ends after cuInit: a process that never makes a context
@@ -24,6 +25,7 @@
  *     further ones: host.h
  */
 #include "host.h"
+#include "orders.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,6 +52,7 @@ static struct {
 	const char *truth;
 	const char *events;
 	bool barrier;
+	bool orders;
 	bool leave;
 	bool subscribe;
 	bool ticks;
@@ -115,6 +118,7 @@ parse_options(int argc, char **argv)
 		{"load", required_argument, NULL, 'd'},
 		{"profile", required_argument, NULL, 'p'},
 		{"barrier", no_argument, NULL, 'b'},
+		{"orders", no_argument, NULL, 'O'},
 		{"leave", no_argument, NULL, 'l'},
 		{"subscribe", no_argument, NULL, 'u'},
 		{"ticks", no_argument, NULL, 'k'},
@@ -146,6 +150,8 @@ parse_options(int argc, char **argv)
 			options.load = optarg;
 		else if (option == 'b')
 			options.barrier = true;
+		else if (option == 'O')
+			options.orders = true;
 		else if (option == 'l')
 			options.leave = true;
 		else if (option == 'u')
@@ -161,7 +167,8 @@ parse_options(int argc, char **argv)
 		else if (option != 'p' || !parse_profile(optarg))
 			usage();
 	}
-	if (optind + 1 != argc || ((options.subscribe || options.profile_count != 0) && !options.load))
+	if (optind + 1 != argc ||
+		((options.subscribe || options.profile_count != 0 || options.orders) && !options.load))
 		usage();
 	options.scenario = argv[optind];
 }
@@ -188,18 +195,46 @@ fork_child(void)
 }
 
 static void
-profile(uint64_t step)
+stop_profiler(uint64_t steps)
 {
 	uint64_t kernels, others;
 
+	kernels = scenario_profiler_stop(&others);
+	printf("profiler: %" PRIu64 " kernels, %" PRIu64 " of another clock, %" PRIu64 " steps\n", kernels,
+		others, steps);
+}
+
+static void
+profile(uint64_t step)
+{
 	for (unsigned int i = 0; i < options.profile_count; i++) {
 		if (step == options.profiles[i].from)
 			scenario_profiler_start(options.ticks);
-		if (step != options.profiles[i].to)
-			continue;
-		kernels = scenario_profiler_stop(&others);
-		printf("profiler: %" PRIu64 " kernels, %" PRIu64 " of another clock\n", kernels, others);
+		if (step == options.profiles[i].to)
+			stop_profiler(step - options.profiles[i].from);
 	}
+}
+
+/* false: the last step has been played. */
+static bool
+follow_orders(uint64_t step)
+{
+	static uint64_t profiled_from;
+	enum scenario_order order;
+
+	while (options.orders && (order = scenario_orders_take()) != SCENARIO_ORDER_NONE) {
+		if (order == SCENARIO_ORDER_END)
+			return false;
+		if (order == SCENARIO_ORDER_PROFILE) {
+			profiled_from = step;
+			scenario_profiler_start(options.ticks);
+		} else if (order == SCENARIO_ORDER_STOP) {
+			stop_profiler(step - profiled_from);
+		}
+		printf("at step %" PRIu64 "\n", step);
+		fflush(stdout);
+	}
+	return true;
 }
 
 static uint64_t
@@ -310,7 +345,7 @@ play(struct scenario_gpu *gpu, struct scenario_truth *truth, FILE *events, FILE 
 	scenario_gpu_set_clock(gpu, epoch_ns);
 	scenario_truth_set_epoch(truth, epoch_ns);
 	scenario_host_begin(gpu);
-	for (step = 0; step < scenario->steps; step++) {
+	for (step = 0; step < scenario->steps && follow_orders(step); step++) {
 		scenario_plan_step(&plan);
 		lost_ns = 0;
 		profile(step);
@@ -349,7 +384,7 @@ load_library(void)
 		fprintf(stderr, "scenario_rank: %s\n", dlerror());
 		exit(2);
 	}
-	if (options.subscribe || options.profile_count != 0)
+	if (options.subscribe || options.profile_count != 0 || options.orders)
 		scenario_profiler_open(library);
 	if (options.shares)
 		scenario_profiler_open_shared(library);
