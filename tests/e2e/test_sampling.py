@@ -32,7 +32,13 @@ class Budget(Sampled):
     def test_what_was_lost(self):
         rank = self.node.truth["ranks"][0]
         self.assertGreater(rank["lost_ns"], 0)
-        self.assertLessEqual(rank["lost_ns"], 600 * MS)
+        self.assertLessEqual(rank["lost_ns"] - self.overdue() * 900_000, 600 * MS)
+
+    def overdue(self):
+        """Collectives, two in each step that lost 1.8 ms, after the time of their window: a worker that does not run ends none."""
+        status, = self.status
+        late = [(w["start_ns"] + status["window_ns"] + 20 * MS, w["end_ns"]) for w in self.windows]
+        return sum(begin <= c["start_ns"] < end for begin, end in late for c in self.collectives)
 
     def test_the_period_has_grown(self):
         status, = self.status
@@ -63,9 +69,14 @@ class QuickStart(Sampled):
             self.assertGreaterEqual(len(moments), 3)
 
     def test_windows_hold_whole_steps(self):
-        """Three steps of 0.4 s take a window of 1.6 s; the launches told how long they are."""
+        """Three steps of 0.4 s take a window of 1.6 s; the launches told how long they are. Half of it, and again, where a busy
+        machine made traced steps so much longer that a minute does not pay for it."""
         for status in self.status:
-            self.assertEqual(status["window_ns"], 1600 * MS)
+            measured = max((status["step_ratio_ppm"] or 0) / 1e6 - 1, 0)
+            window_ns = 1600 * MS
+            while measured * window_ns > 0.75 * 600 * MS:
+                window_ns //= 2
+            self.assertEqual(status["window_ns"], window_ns)
         self.assertGreaterEqual(len(self.node.dump("step")), 4)
 
     def test_the_scrape_has_them(self):
