@@ -80,3 +80,26 @@ cs_eager_find(const struct cs_eager *eager, uint32_t correlation_id, uint64_t *v
 			return true;
 	return false;
 }
+
+void
+cs_eager_age(struct cs_eager *eager, uint64_t old)
+{
+	for (size_t i = 0; i < CS_EAGER_SLOTS; i++) {
+		struct cs_pair *slot = &eager->slots[i];
+		uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
+		uint64_t value;
+
+		if (key == CS_PAIR_FREE || key == CS_PAIR_BUSY || !cs_pair_read(slot, key, &value))
+			continue;
+		if ((value & old) == 0)
+			cs_pair_exchange(slot, value, value | old);
+		else if (cs_pair_claim(slot, key)) {
+			value = atomic_load_explicit(&slot->value, memory_order_relaxed);
+			/* Filed anew in between, under the same id. */
+			if ((value & old) == 0)
+				cs_pair_publish(slot, key, value);
+			else
+				cs_pair_release(slot);
+		}
+	}
+}

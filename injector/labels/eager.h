@@ -23,6 +23,8 @@ struct cs_eager {
 void cs_eager_put(struct cs_eager *eager, uint32_t correlation_id, uint64_t value);
 /* Replaces the value of a launch that is still there; false when it is not. */
 bool cs_eager_replace(struct cs_eager *eager, uint32_t correlation_id, uint64_t value);
+/* Forgets the launches whose value has the bit `old`, and gives it to the others. */
+void cs_eager_age(struct cs_eager *eager, uint64_t old);
 bool cs_eager_find(const struct cs_eager *eager, uint32_t correlation_id, uint64_t *value);
 
 #endif

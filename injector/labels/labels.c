@@ -191,6 +191,25 @@ cs_labels_touch_graph(struct cs_labels *labels)
 		&labels->last_graph_ns, cs_clock_ns(CLOCK_MONOTONIC_COARSE), memory_order_relaxed);
 }
 
+static uint64_t
+age(uint64_t filed)
+{
+	if ((filed & (CS_FILED_CHANGED | CS_FILED_DOUBT)) == 0)
+		return filed;
+	return filed | (filed & CS_FILED_OLD ? CS_FILED_AGED : CS_FILED_OLD);
+}
+
+void
+cs_labels_age_calls(void)
+{
+	struct cs_labels *labels = cs_labels_borrow();
+
+	if (!labels)
+		return;
+	cs_ledger_rewrite(labels->ledger, age);
+	cs_eager_age(&labels->eager, CS_FILED_OLD);
+}
+
 void
 cs_labels_retire(struct cs_labels *labels, uint64_t id)
 {
@@ -228,6 +247,7 @@ void
 cs_labels_change_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed, uint32_t correlation_id)
 {
 	uint64_t before = 0;
+	uint32_t since;
 
 	if (!cs_ledger_find(labels->ledger, node_id, &before))
 		before = 0;
@@ -238,8 +258,8 @@ cs_labels_change_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed
 	} else if ((before & CS_FILED_EMPTY) == 0 && ((before ^ filed) & CS_FILED_COPIED) == 0) {
 		return; /* other addresses, the same label */
 	}
-	cs_history_put(&labels->history, node_id, before & CS_FILED_CHANGED ? cs_filed_call(before) : 0,
-		correlation_id, before);
+	since = before & CS_FILED_CHANGED && (before & CS_FILED_AGED) == 0 ? cs_filed_call(before) : 0;
+	cs_history_put(&labels->history, node_id, since, correlation_id, before);
 	cs_labels_file_node(labels, node_id,
 		(filed & ~CS_FILED_SEQUENCE) | CS_FILED_CHANGED | (uint64_t)correlation_id << 32);
 	cs_execs_touch(&labels->execs, (uint32_t)(node_id >> 32));

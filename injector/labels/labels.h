@@ -45,6 +45,15 @@ void cs_labels_stop_listening(void);
  * are none. true: there was too much for once, or something is not known yet; call again. The worker. */
 bool cs_labels_tell_graphs(uint64_t now_ns);
 
+/*
+ * Correlation ids number calls in 32 bits, and begin anew when CUPTI leaves and comes back. So what is known
+ * by the id of a call must not outlive the ids: what two of these calls have seen is forgotten (eager
+ * launches), or taken to be before all that comes (changes of nodes, graphs in doubt). Every
+ * CS_LABELS_AGE_NS: long after the last record of a launch, and long before ids come again. The worker.
+ */
+void cs_labels_age_calls(void);
+#define CS_LABELS_AGE_NS 600000000000ULL
+
 /* Which GPU (index in the segment's table) a context, by CUPTI's id, is on: goes into HOST_LAUNCH records.
  * Launches in a context that nobody has told of get none. Any thread; host-safe. */
 void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);

@@ -22,8 +22,9 @@
  * size is unknown (reason
  * + 1; 0: known, or not to be counted), 23 clone with the ordinal of its original, 24 the graph's labels are
  * in doubt, 25 changed since the node was made, 26 not a collective any more, 27 told by the plugin alone, so
- * that the label lacks what the kernel's name tells, 28-31 told.h's, 32-63 sequence number, or of a changed
- * node and a graph in doubt the correlation id of the call that made it so.
+ * that the label lacks what the kernel's name tells, 28 old, 29 aged (cs_labels_age_calls; in told.h's ring
+ * 28-31 are its own), 32-63 sequence number, or of a changed node and a graph in doubt the correlation id of
+ * the call that made it so.
  */
 #define CS_FILED          (1ULL << 16)
 #define CS_FILED_FUSED    (1ULL << 17)
@@ -34,6 +35,8 @@
 #define CS_FILED_CHANGED  (1ULL << 25)
 #define CS_FILED_EMPTY    (1ULL << 26)
 #define CS_FILED_TOLD     (1ULL << 27)
+#define CS_FILED_OLD      (1ULL << 28)
+#define CS_FILED_AGED     (1ULL << 29)
 #define CS_FILED_SEQUENCE (UINT32_MAX * (1ULL << 32))
 
 static inline uint32_t
@@ -55,6 +58,13 @@ static inline uint32_t
 cs_filed_call(uint64_t filed)
 {
 	return (uint32_t)(filed >> 32);
+}
+
+/* Of a changed node or a graph in doubt: whether call `correlation_id` was made before that. */
+static inline bool
+cs_filed_after(uint64_t filed, uint32_t correlation_id)
+{
+	return (filed & CS_FILED_AGED) == 0 && cs_call_before(correlation_id, cs_filed_call(filed));
 }
 
 /* Key for announce.h: node ids as they are (their top bit is free: graph ids count from 1), correlation ids

@@ -16,7 +16,7 @@ graph_in_doubt(const struct cs_labels *labels, const struct cs_kernel_key *key)
 
 	return atomic_load_explicit(&labels->doubts, memory_order_relaxed) != 0 &&
 	       cs_ledger_find(labels->ledger, graph | CS_NODE_DOUBT, &filed) &&
-	       !cs_call_before(key->correlation_id, cs_filed_call(filed));
+	       !cs_filed_after(filed, key->correlation_id);
 }
 
 static bool
@@ -27,7 +27,7 @@ find_filed(const struct cs_labels *labels, const struct cs_kernel_key *key, uint
 	if (!cs_ledger_find(labels->ledger, key->graph_node_id, filed) || graph_in_doubt(labels, key))
 		return false;
 	/* Launched before the node was changed. */
-	if ((*filed & CS_FILED_CHANGED) && cs_call_before(key->correlation_id, cs_filed_call(*filed)) &&
+	if ((*filed & CS_FILED_CHANGED) && cs_filed_after(*filed, key->correlation_id) &&
 		!cs_history_find(&labels->history, key->graph_node_id, key->correlation_id, filed))
 		return false;
 	return *filed != 0 && (*filed & CS_FILED_EMPTY) == 0;

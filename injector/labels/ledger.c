@@ -214,6 +214,23 @@ cs_ledger_collect(const struct cs_ledger *ledger, const uint32_t *graph_ids, uin
 	return count;
 }
 
+void
+cs_ledger_rewrite(struct cs_ledger *ledger, uint64_t (*rewrite)(uint64_t value))
+{
+	size_t slots = ((size_t)ledger->mask + 1) * BUCKET_SLOTS;
+
+	for (size_t i = 0; i < slots; i++) {
+		uint64_t id = atomic_load_explicit(&ledger->slots[i].key, memory_order_relaxed);
+		uint64_t value, better;
+
+		if (!valid_id(id) || !cs_pair_read(&ledger->slots[i], id, &value))
+			continue;
+		better = rewrite(value);
+		if (better != value)
+			cs_pair_exchange(&ledger->slots[i], value, better);
+	}
+}
+
 uint64_t
 cs_ledger_count(const struct cs_ledger *ledger)
 {

@@ -48,6 +48,10 @@ struct cs_ledger_entry {
 uint32_t cs_ledger_collect(const struct cs_ledger *ledger, const uint32_t *graph_ids, uint32_t graph_count,
 	struct cs_ledger_entry *entries, uint32_t room);
 
+/* Replaces each value by what `rewrite`, a pure function, makes of it, unless it is being replaced meanwhile.
+ * Reads the whole table: for the worker. */
+void cs_ledger_rewrite(struct cs_ledger *ledger, uint64_t (*rewrite)(uint64_t value));
+
 uint64_t cs_ledger_count(const struct cs_ledger *ledger);
 size_t cs_ledger_mapped_bytes(const struct cs_ledger *ledger);
 

@@ -54,6 +54,15 @@ cs_pair_release(struct cs_pair *pair)
 	atomic_store_explicit(&pair->key, CS_PAIR_FREE, memory_order_release);
 }
 
+/* Replaces the value alone, without owning the slot, if it is still `before`: for marks that are true of
+ * every key with that value, as the slot may have another one by then. */
+static inline void
+cs_pair_exchange(struct cs_pair *pair, uint64_t before, uint64_t value)
+{
+	atomic_compare_exchange_strong_explicit(
+		&pair->value, &before, value, memory_order_release, memory_order_relaxed);
+}
+
 /* Spreads every bit of a key to the top and the bottom (the finaliser of MurmurHash3). */
 static inline uint64_t
 cs_pair_hash(uint64_t key)

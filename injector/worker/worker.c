@@ -93,6 +93,15 @@ tell_graphs(struct cs_worker *w)
 		w->next_tell_ns += CS_NS_PER_S;
 }
 
+static void
+age_calls(struct cs_worker *w)
+{
+	if (w->monotonic_ns < w->next_age_ns)
+		return;
+	w->next_age_ns = w->monotonic_ns + CS_LABELS_AGE_NS;
+	cs_labels_age_calls();
+}
+
 /* false: the process is leaving. */
 static bool
 turn(struct cs_worker *w)
@@ -121,6 +130,7 @@ turn(struct cs_worker *w)
 		cs_worker_watch_still(w);
 		cs_worker_watch_buffers(w);
 		cs_worker_update_memory(w);
+		age_calls(w);
 	}
 	cs_worker_update_status(w);
 	sleep_until_next(w, plan.until_ns, wakes);

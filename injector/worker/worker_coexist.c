@@ -350,6 +350,9 @@ leave_cupti_if_safe(struct cs_worker *w)
 		return;
 	}
 	w->instance->cupti.finalize();
+	/* It may number calls from the beginning again, and nothing of the old ones is under way. */
+	cs_labels_age_calls();
+	cs_labels_age_calls();
 	atomic_store(&w->instance->callbacks_registered, false);
 	w->finalized = true;
 	cs_log_info("CUPTI has left the process until a trace is asked for");

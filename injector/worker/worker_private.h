@@ -49,6 +49,7 @@ struct cs_worker {
 	uint64_t next_flush_ns, next_second_ns; /* monotonic */
 	uint64_t drain_until_ns;                /* monotonic */
 	uint64_t next_tell_ns;                  /* monotonic: of captured graphs */
+	uint64_t next_age_ns;                   /* monotonic: of what is known by calls */
 
 	/* The stretch of tracing that is to be judged; begun at the first window after a verdict. */
 	bool judging;

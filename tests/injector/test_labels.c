@@ -56,6 +56,28 @@ test_eager_launch_has_its_size_and_rank(void **state)
 	assert_int_equal(world_resolve(WORLD_VLLM, 0, id).ref, identity.ref);
 }
 
+/* Ids of calls come again: of a launch long ago nothing is believed. */
+static void
+test_eager_launches_are_forgotten(void **state)
+{
+	struct world_vllm arguments;
+	struct world_launch launch = {.function = &world_vllm, .kernel_params = arguments.params};
+	uint32_t id, newer;
+
+	(void)state;
+	world_vllm_fill(&arguments, 5, PACKS);
+	id = world_eager(&launch);
+	cs_labels_age_calls();
+	newer = world_eager(&launch);
+	/* Its record may still be under way. */
+	assert_int_equal(world_resolve(WORLD_VLLM, 0, id).bytes, BYTES);
+	cs_labels_age_calls();
+	assert_int_equal(world_resolve(WORLD_VLLM, 0, id).bytes, CS_BYTES_UNKNOWN);
+	assert_int_equal(world_resolve(WORLD_VLLM, 0, newer).bytes, BYTES);
+	cs_labels_age_calls();
+	assert_int_equal(world_resolve(WORLD_VLLM, 0, newer).bytes, CS_BYTES_UNKNOWN);
+}
+
 static void
 test_launch_that_nobody_saw_has_its_name(void **state)
 {
@@ -373,6 +395,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eager_launch_has_its_size_and_rank),
+		cmocka_unit_test(test_eager_launches_are_forgotten),
 		cmocka_unit_test(test_launch_that_nobody_saw_has_its_name),
 		cmocka_unit_test(test_a_busy_segment_is_asked_again),
 		cmocka_unit_test(test_failed_launch_is_forgotten),

@@ -562,6 +562,54 @@ test_silent_updates_put_the_labels_in_doubt(void **state)
 	world_destroy_graph(source);
 }
 
+/* A changed node (packs 0: to an ordinary kernel), and a graph in doubt, half of all ids later: by their
+ * numbers these launches would come before the change. */
+static void
+test_changes_outlive_the_ids_of_calls(void **state)
+{
+	const uint32_t half = 1U << 31;
+	struct world_graph *graph = world_graph_create();
+	struct world_graph *source = world_graph_create();
+	struct world_graph *exec, *doubted;
+	uint64_t ids[2];
+	uint32_t launched, later;
+
+	(void)state;
+	capture(graph, 64);
+	capture(graph, 64);
+	exec = world_instantiate(graph);
+	doubted = world_instantiate(graph);
+	ids[0] = exec->nodes[0]->id;
+	ids[1] = exec->nodes[1]->id;
+	launched = world_graph_launch(exec);
+	capture(source, 128);
+	capture(source, 0);
+	world_update(exec, source, true);
+	world_cupti.version = 26;
+	world_update(doubted, source, false);
+	world_cupti.version = 130001;
+	/* Once: records of launches before the change may be under way. */
+	cs_labels_age_calls();
+	assert_int_equal(bytes_at(ids[0], launched), 1024);
+	assert_int_equal(bytes_at(ids[1], launched), 1024);
+	assert_int_equal(bytes_of(ids[0]), 2048);
+	cs_labels_age_calls();
+	later = world_next_correlation() + half;
+	assert_int_equal(bytes_at(ids[0], later), 2048);
+	assert_int_equal(bytes_at(ids[1], later), UNKNOWN);
+	assert_int_equal(bytes_at(doubted->nodes[0]->id, later), UNKNOWN);
+	/* It can be changed again, and launches before that keep what they had. */
+	launched = world_graph_launch(exec);
+	world_vllm_fill(&arguments, 1, 256);
+	world_set_exec(exec, graph->nodes[0], &all_reduce, true);
+	assert_int_equal(bytes_of(ids[0]), 4096);
+	assert_int_equal(bytes_at(ids[0], launched), 2048);
+	world_destroy_exec(exec);
+	world_destroy_exec(doubted);
+	world_destroy_graph(graph);
+	world_destroy_graph(source);
+}
+
 /* Callbacks go off in the middle of a call and come back: what was begun is void. */
 static void
 test_a_call_cut_in_half(void **state)
@@ -657,6 +705,7 @@ main(void)
 		cmocka_unit_test(test_late_records_keep_what_they_were_launched_with),
 		cmocka_unit_test(test_forgotten_changes_are_unknown),
 		cmocka_unit_test(test_silent_updates_put_the_labels_in_doubt),
+		cmocka_unit_test(test_changes_outlive_the_ids_of_calls),
 		cmocka_unit_test(test_a_call_cut_in_half),
 		cmocka_unit_test(test_a_call_without_an_end),
 		cmocka_unit_test(test_full_ledger_is_said),
