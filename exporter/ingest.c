@@ -167,7 +167,21 @@ struct stall_look {
 	uint64_t now_ns;
 };
 
-/* Once per stall: a later one has stood since another time. */
+/* Once per stall, and once more when it becomes known where it stands. */
+static bool
+is_said(struct cs_traced *traced, const struct cs_stall *stall)
+{
+	bool placed = stall->label_id != 0;
+	bool said = traced->stalls_said[stall->gpu].work_end_ns == stall->work_end_ns &&
+		    (traced->stalls_said[stall->gpu].placed || !placed);
+
+	if (!said) {
+		traced->stalls_said[stall->gpu].work_end_ns = stall->work_end_ns;
+		traced->stalls_said[stall->gpu].placed = placed;
+	}
+	return said;
+}
+
 static void
 log_stall(void *context, const struct cs_stall *stall)
 {
@@ -176,9 +190,8 @@ log_stall(void *context, const struct cs_stall *stall)
 	char bytes[24] = "unknown", collective[16] = "unknown", step[24] = "unknown", ended[16] = "none",
 	     last[16] = "none";
 
-	if (!traced || traced->stage != CS_TRACED_LIVE || traced->stall_logged_ns == stall->since_ns)
+	if (!traced || traced->stage != CS_TRACED_LIVE || is_said(traced, stall))
 		return;
-	traced->stall_logged_ns = stall->since_ns;
 	if (stall->label_id != 0 && stall->label->bytes != CS_BYTES_UNKNOWN)
 		snprintf(bytes, sizeof(bytes), "%" PRIu64, stall->label->bytes);
 	if (stall->label_id != 0)

@@ -58,9 +58,14 @@ struct cs_traced {
 	struct cs_series_table *table;
 	struct cs_feed feed;
 	struct cs_graph_phases phases;
-	struct cs_status status;  /* last copy */
-	uint64_t stall_logged_ns; /* cs_stall.since_ns of the last one that was said, 0 none */
-	int16_t gpu;              /* labels of the counters below */
+	struct cs_status status; /* last copy */
+	/* By GPU, the last stall that was said: its work_end_ns, 0 none; and whether where it stands was
+	 * known. */
+	struct {
+		uint64_t work_end_ns;
+		bool placed;
+	} stalls_said[CS_GPUS_MAX];
+	int16_t gpu; /* labels of the counters below */
 	int32_t rank;
 	struct cs_traced_counter counters[CS_TRACED_COUNTERS];
 };

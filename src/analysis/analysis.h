@@ -194,6 +194,7 @@ struct cs_stall {
 	/* Since when, at the latest: its last record's end, the launch call, or, when it stopped while
 	 * nothing was traced, the first look that found it so. */
 	uint64_t since_ns;
+	uint64_t work_end_ns; /* of the GPU's last work that was traced: the same as long as the stall is */
 	/* What it waits for: the collective of that number in the launch, from 0. label_id 0: not known (the
 	 * graph was not seen whole before, and not said at capture; the pending launch has no label; or it
 	 * stopped between windows);

@@ -310,6 +310,7 @@ examine(struct cs_lane *lane, uint64_t now_ns, uint64_t threshold_ns, struct cs_
 	stall->last_ordinal = lane->last_ordinal;
 	stall->last_node_id = lane->last_node_id;
 	stall->last_end_ns = lane->last_end_ns;
+	stall->work_end_ns = lane->busy_until_ns;
 	stall->behind = stall->step != 0 && is_behind(source->analysis, lane);
 	stall->ended_rank = find_ended_rank(source->analysis, lane);
 	return true;

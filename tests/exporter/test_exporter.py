@@ -745,6 +745,35 @@ class Processes(Case):
         server = self.exporter("--collscope.stall=20s")
         wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
 
+    def test_stalls_are_said_once(self):
+        """Two GPUs of one process stand still, each since a moment of its own; one goes on and stops again."""
+        writer, label = self.rank(5, 8)
+        writer.say("gpu", 6)
+        begin = time.time_ns() - 10 * 10**9
+
+        def launch(gpu, step, end, first=0):
+            for i in range(first, end):
+                start = begin + (step * 10_000 + gpu * 777 + i * 500) * US
+                writer.say("record", COLLECTIVE, IN_GRAPH, gpu, 0, label, start, start + 100 * US, 43008, i + 1, 10 * gpu + step + 1, 7 + gpu,
+                           3 + gpu)
+
+        for step in range(4):
+            launch(0, step, 4 if step < 3 else 2)
+            launch(1, step, 4 if step < 3 else 1)
+        server = self.exporter("--collscope.stall=2s")
+
+        def said():
+            return re.findall(r"A rank stands still.* collective=(\d+) ", server.output())
+
+        wait_for(lambda: len(said()) == 2)
+        begin = time.time_ns() - 50 * 10**6
+        launch(0, 3, 4, first=2)
+        launch(0, 4, 3)
+        # A look a second: by the time that this is said, the other GPU has been looked at again.
+        wait_for(lambda: len(said()) > 2)
+        self.assertEqual(sorted(said()[:2]), ["1", "2"])
+        self.assertEqual(said()[2:], ["3"])
+
     def test_perturbation(self):
         """The process has measured it; no sample before that."""
         writer, _ = self.rank(0, 1)
