@@ -3,7 +3,9 @@
 """The whole path on the fake driver: what the ranks did (their own truth), what /metrics and the command say of it."""
 import collections
 import concurrent.futures
+import contextlib
 import json
+import os
 import re
 import signal
 import time
@@ -438,6 +440,8 @@ verify bytes=..14K                     # the last one: nothing comes after it
 class Still(LongTest):
     """Plays a scenario beside a running exporter and keeps what the command, /metrics and the exporter's log say of ranks that
     stand still."""
+    HANGS = True
+    FLAGS = ("--linger", "100")  # a limit
 
     @classmethod
     def look(cls):
@@ -456,10 +460,21 @@ class Still(LongTest):
     def play_until(cls, done, what, *words, **how):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             playing = pool.submit(cls.node.play, *words, flags=cls.FLAGS, **how)
-            cls.node.start_exporter()
-            wait_for(lambda: len(list(cls.node.directory.glob("*.seg"))) == 4, "four traced processes")
-            wait_for(done, what)
+            try:
+                cls.node.start_exporter()
+                wait_for(lambda: len(list(cls.node.directory.glob("*.seg"))) == 4, "four traced processes")
+                wait_for(done, what)
+            finally:
+                cls.kill_hung()
             playing.result()
+
+    @classmethod
+    def kill_hung(cls):
+        """Somebody kills a server that hangs: when everything has been seen, however long that took."""
+        if cls.HANGS:
+            for segment in cls.node.directory.glob("*.seg"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(segment.name.split("-")[0]), signal.SIGKILL)
 
     def check_rank(self, stall, behind, ordinal, ended=None):
         """One rank's stall in the status, and the same in the log. Each launch before was a step."""
@@ -492,7 +507,6 @@ class Still(LongTest):
 
 class Hang(Still):
     """Rank 2 of 4 hangs before collective 57 of the verify graph, the others inside it."""
-    FLAGS = ("--linger", "25")
 
     @classmethod
     def prepare(cls):
@@ -516,7 +530,6 @@ class Hang(Still):
 class HangFirst(Still):
     """The same in the very first launch of all: what the graph was captured with tells how far it is from its end, and that
     collective 57 is an all-reduce of 42 KiB."""
-    FLAGS = ("--linger", "25")
     CUPTI = "13"
 
     @classmethod
@@ -552,7 +565,6 @@ class HangFirstOnCupti12(HangFirst):
 class HangBetweenWindows(Still):
     """In sample mode it hangs in the middle between two windows: that the ranks stand still is said all the same, from
     windows in which the GPU works and no kernel ends. Where they stand is not known."""
-    FLAGS = ("--linger", "32")
     WINDOWS = {"mode": "sample", "COLLSCOPE_PERIOD_MS": "5000", "COLLSCOPE_WINDOW_MS": "100"}
 
     @classmethod
@@ -576,6 +588,7 @@ class HangBetweenWindows(Still):
 
 class IdleBetweenWindows(Still):
     """The same without the hang, and then nothing to do: windows with nothing in them, and a GPU that rests."""
+    HANGS = False
     FLAGS = ("--steps", "280", "--linger", "24")
 
     @classmethod
@@ -598,6 +611,7 @@ class IdleBetweenWindows(Still):
 
 class Idle(Still):
     """The same server without the hang, which then has nothing to do for longer than it takes to call a rank stalled."""
+    HANGS = False
     FLAGS = ("--steps", "60", "--linger", "20")
 
     @classmethod
@@ -619,7 +633,6 @@ class Idle(Still):
 
 class Died(Still):
     """Rank 1 of 4 is killed between two steps: the others wait in the next one's first collective, and none is behind."""
-    FLAGS = ("--linger", "25")
 
     @classmethod
     def prepare(cls):
