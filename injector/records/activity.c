@@ -292,6 +292,7 @@ cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_by
 	uint64_t now_ns)
 {
 	CUpti_Activity *record = NULL;
+	CUptiResult result;
 
 	activity->now_ns = now_ns;
 	activity->kernels = 0;
@@ -300,8 +301,12 @@ cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_by
 	activity->strange = 0;
 	activity->unknown_device = 0;
 	activity->last_end_ns = 0;
-	while (next(buffer, valid_bytes, &record) == CUPTI_SUCCESS)
+	while ((result = next(buffer, valid_bytes, &record)) == CUPTI_SUCCESS)
 		on_record(activity, record);
 	cs_coalesce_finish(&activity->coalesce);
 	publish_counts(activity);
+	/* A record that is not complete is the end as well (cupti_activity.h). At any other nobody knows how
+	 * many are left. */
+	if (result != CUPTI_ERROR_MAX_LIMIT_REACHED && result != CUPTI_ERROR_INVALID_KIND)
+		cs_segment_writer_lose(activity->writer, CS_LOSS_CUPTI_DROPPED, 1, now_ns);
 }

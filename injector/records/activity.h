@@ -71,7 +71,8 @@ int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 
 void cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns);
 void cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns);
 
-/* Walks with `next`, cuptiActivityGetNextRecord of the library that filled the buffer. Adds to STATUS. */
+/* Walks with `next`, cuptiActivityGetNextRecord of the library that filled the buffer. Adds to STATUS. When
+ * CUPTI gives up before the end of the buffer the rest counts as one lost record (LOSS CUPTI_DROPPED). */
 void cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes,
 	cs_activity_next next, uint64_t now_ns);
 

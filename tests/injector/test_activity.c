@@ -348,6 +348,43 @@ test_full_buffer(void **state)
 	assert_int_equal(parse(records, 4096), 1);
 }
 
+static unsigned int good; /* records until CUPTI gives up */
+static CUptiResult ending;
+
+static CUptiResult
+next_until(uint8_t *bytes, size_t valid_bytes, CUpti_Activity **record)
+{
+	return good-- > 0 ? next(bytes, valid_bytes, record) : ending;
+}
+
+/* CUPTI stops in the middle of a buffer: what it gave is there, and that there was more is said. Not where it
+ * found the end. */
+static void
+test_cut_off(void **state)
+{
+	static const struct {
+		CUptiResult result;
+		uint64_t lost;
+	} rows[] = {{CUPTI_ERROR_INVALID_PARAMETER, 1}, {CUPTI_ERROR_UNKNOWN, 1},
+		{CUPTI_ERROR_INVALID_KIND, 0}, {CUPTI_ERROR_MAX_LIMIT_REACHED, 0}};
+	struct cs_record records[64];
+	size_t count = 0;
+	uint64_t expected = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		add_kernel("ar", START + i * 100, START + i * 100 + 90, i + 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		good = 2;
+		ending = rows[i].result;
+		expected += rows[i].lost;
+		cs_activity_parse(&activity, buffer, used, next_until, NOW);
+		assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
+		assert_int_equal(count, 2 + rows[i].lost);
+		assert_int_equal(lost(CS_LOSS_CUPTI_DROPPED), expected);
+	}
+}
+
 int
 main(void)
 {
@@ -357,6 +394,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_window_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut_off, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
