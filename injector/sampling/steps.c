@@ -56,6 +56,8 @@ cs_steps_note(struct cs_steps *steps, const struct cs_steps_launch *launch)
 
 	if (launch->traced && (!found || switched))
 		atomic_store_explicit(&place->correlation, launch->correlation_id, memory_order_relaxed);
+	else if (!found) /* whoever had the place may yet be named by it */
+		atomic_store_explicit(&place->correlation, 0, memory_order_relaxed);
 	if (!found) {
 		atomic_store_explicit(
 			&place->named, launch->graph == CS_STEPS_EAGER ? NAMED : 0, memory_order_relaxed);

@@ -126,6 +126,27 @@ test_names(void **state)
 		assert_int_equal(graphs[i].graph_id, graphs[i].eager ? 0 : 5);
 }
 
+/* A graph that takes over the place of one whose records have yet to name it does not get that name. */
+static void
+test_names_do_not_pass_on(void **state)
+{
+	const uint64_t newcomer = 0x9000;
+	size_t count;
+
+	(void)state;
+	for (uint64_t graph = 1; graph <= CS_STEPS_GRAPHS; graph++)
+		note(graph << 20, graph * 1000 * US, 1);
+	note(newcomer, 100000 * US, 2);
+	for (uint64_t graph = 1; graph <= CS_STEPS_GRAPHS; graph++)
+		cs_steps_name(&steps, (uint32_t)((graph << 20) + graph * 1000), (uint32_t)graph);
+	for (unsigned int i = 1; i <= 8; i++)
+		note(newcomer, (100000 + 777 * i) * US, 2);
+	count = cs_steps_read(&steps, graphs);
+	assert_int_equal(count, 1);
+	assert_int_equal(graphs[0].untraced_ns, 777 * US);
+	assert_int_equal(graphs[0].graph_id, 0);
+}
+
 static void
 test_idle_is_no_step(void **state)
 {
@@ -190,6 +211,7 @@ main(void)
 		cmocka_unit_test_setup(test_window_between, setup),
 		cmocka_unit_test_setup(test_graphs_apart, setup),
 		cmocka_unit_test_setup(test_names, setup),
+		cmocka_unit_test_setup(test_names_do_not_pass_on, setup),
 		cmocka_unit_test_setup(test_idle_is_no_step, setup),
 		cmocka_unit_test_setup(test_many_graphs, setup),
 		cmocka_unit_test_setup(test_threads, setup),
