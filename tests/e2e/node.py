@@ -180,20 +180,36 @@ class NodeTest(unittest.TestCase):
 
 
 class LongTest(NodeTest):
-    """Takes long by the clock and little of the machine: prepare() runs beside the tests of other classes when begin() is
-    called early (in setUpModule), else when the class's turn comes."""
+    """Takes long by the clock and little of the machine: prepare() runs beside the tests of other classes when begin_early()
+    names the class, else when the class's turn comes."""
     preparing = None
+    pool = concurrent.futures.ThreadPoolExecutor(5)
 
     @classmethod
     def begin(cls):
         cls.node = Node()
         unittest.addModuleCleanup(cls.node.close)
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        unittest.addModuleCleanup(pool.shutdown)
-        cls.preparing = pool.submit(cls.prepare)
+        cls.preparing = cls.pool.submit(cls.prepare)
 
     @classmethod
     def setUpClass(cls):
         if not cls.preparing:
             cls.begin()
         cls.preparing.result()
+
+
+def begin_early(*long_tests):
+    """(load_tests, setUpModule) of a module that has these: when all its tests are run, the long ones begin first, some at a
+    time, and are looked at last."""
+    together = []
+
+    def load_tests(loader, tests, _pattern):
+        together.extend(long_tests)
+        last = [loader.loadTestsFromTestCase(case) for case in long_tests]
+        return unittest.TestSuite([suite for suite in tests if not isinstance(next(iter(suite), None), long_tests)] + last)
+
+    def set_up_module():
+        for case in together:
+            case.begin()
+
+    return load_tests, set_up_module

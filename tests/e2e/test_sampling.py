@@ -5,7 +5,7 @@ those of records and of the scenario, so that a busy machine changes none of wha
 import json
 import unittest
 
-from node import LongTest, total, wait_for
+from node import LongTest, begin_early, total, wait_for
 
 S = 10**9
 MS = 10**6
@@ -112,10 +112,7 @@ class Burst(Sampled):
             self.assertLess(min(after), 3 * S)
 
 
-def setUpModule():
-    for test in (Budget, EagerCost, QuickStart, Eager, Burst):
-        test.begin()
-
+load_tests, setUpModule = begin_early(Budget, EagerCost, QuickStart, Eager, Burst)
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
