@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Best effort at exit. The worker is asked to hand over once more what is complete; then no new CUPTI call
- * begins, one that is under way gets a moment to end, and the state says EXITED. This thread never touches
- * CUPTI: should the driver be half gone already and a call hang, it is the worker that hangs, and the process
- * goes on to end. A process that is killed never comes here; what was delivered before is in the segment all
- * the same.
+ * Best effort at exit. The worker is asked to hand over once more what is complete; then no new call of
+ * CUPTI, driver or NVML begins, one that is under way gets a moment to end, and the state says EXITED. This
+ * thread never touches CUPTI: should the driver be half gone already and a call hang, it is the worker that
+ * hangs, and the process goes on to end. A process that is killed never comes here; what was delivered before
+ * is in the segment all the same.
  */
 #include "clock.h"
 #include "instance.h"

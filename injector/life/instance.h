@@ -67,7 +67,8 @@ void cs_instance_go_dormant(const char *format, ...) __attribute__((format(print
 void cs_instance_set_state(enum cs_state state, const char *reason);
 
 /*
- * Around every CUPTI call of ours outside CUPTI's callbacks. false: do not call (exiting, dead or dormant).
+ * Around every CUPTI call of ours outside CUPTI's callbacks, and around those of driver and NVML on other
+ * threads than the worker. false: do not call (exiting, dead or dormant).
  * The exit handler waits (at most CS_INSTANCE_EXIT_WAIT_MS) until nobody is between the two, then lets the
  * process go.
  */

@@ -42,16 +42,29 @@ ask_one(struct cs_nvml *nvml, uint32_t device)
 	return percent;
 }
 
-static void *
-ask(void *argument)
+/* What is under way when the process exits gets a moment to end, as CUPTI's calls do, and nothing new begins:
+ * driver and NVML are taken down then. */
+static void
+ask_all(void)
 {
 	struct cs_nvml *nvml = cs_nvml_open();
 
+	for (uint32_t device = 0; device < CS_DEVICES_MAX && cs_instance_active(); device++)
+		if (nvml && question.devices >> device & 1)
+			question.value[device] = ask_one(nvml, device);
+	cs_nvml_close(nvml);
+}
+
+static void *
+ask(void *argument)
+{
 	(void)argument;
 	for (uint32_t device = 0; device < CS_DEVICES_MAX; device++)
-		if (question.devices >> device & 1)
-			question.value[device] = nvml ? ask_one(nvml, device) : CS_STILL_UNKNOWN;
-	cs_nvml_close(nvml);
+		question.value[device] = CS_STILL_UNKNOWN;
+	if (cs_instance_enter_cupti()) {
+		ask_all();
+		cs_instance_leave_cupti();
+	}
 	atomic_store_explicit(&question.state, ANSWERED, memory_order_release);
 	return NULL;
 }

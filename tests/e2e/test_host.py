@@ -164,6 +164,10 @@ class Host(unittest.TestCase):
         self.assertGreater(state["kernels_seen"], 50_000)
         self.assertLess(state["kernels_seen"], 1500 * 480)
 
+    def test_exit_beside_a_question(self):
+        """The server is idle, the library asks NVML whether the GPU is, and the program exits before the answer: it comes first."""
+        self.same_as_without("--linger", "1.2", CS_FAKE_NVML_SLOW="1", CS_TEST_HASTE="1000")
+
     def test_fifo_for_a_library(self):
         """Opening one waits for a writer for ever; it is no library."""
         fifo = self.directory / "fifo"

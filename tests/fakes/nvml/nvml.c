@@ -7,6 +7,7 @@
 #include "../fake.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,49 @@ has_nvlink(void)
 	const char *text = getenv("CS_FAKE_TOPOLOGY");
 
 	return text && strcmp(text, "nvlink") == 0;
+}
+
+/* -- a slow answer and the end of the process --------------------------------------------------------------
+ */
+
+static atomic_bool leaving;
+static atomic_int under_way;
+
+static void
+note_exit(void)
+{
+	atomic_store(&leaving, true);
+}
+
+static __attribute__((constructor)) void
+expect_exit(void)
+{
+	if (getenv("CS_FAKE_NVML_SLOW"))
+		atexit(note_exit);
+}
+
+/* What the real one does to a call that is under way then is not known. */
+static __attribute__((destructor)) void
+check_nobody_is_inside(void)
+{
+	static const char misuse[] = "fake NVML: a call is under way while the library is taken down\n";
+
+	if (atomic_load(&under_way) == 0)
+		return;
+	(void)!write(STDERR_FILENO, misuse, sizeof(misuse) - 1);
+	_exit(97);
+}
+
+static void
+answer_slowly(void)
+{
+	if (!getenv("CS_FAKE_NVML_SLOW"))
+		return;
+	atomic_fetch_add(&under_way, 1);
+	while (!atomic_load(&leaving))
+		usleep(1000);
+	usleep(50000);
+	atomic_fetch_sub(&under_way, 1);
 }
 
 EXPORT int nvmlInit_v2(void);
@@ -186,6 +230,7 @@ nvmlDeviceGetUtilizationRates(const struct device *device, unsigned int *rates)
 	void *address = driver ? dlsym(driver, "cs_fake_works") : NULL;
 
 	(void)device;
+	answer_slowly();
 	memcpy(&works, &address, sizeof(works));
 	rates[0] = works && works() ? 100 : 0;
 	rates[1] = 0;
