@@ -14,8 +14,11 @@ import time
 import unittest
 
 from node import COMMAND, EXPORTER, FAKES, INJECTOR, Node, clean_environment, scenario_path, total, wait_for
+from program import Program, run_together
 
 STEPS = 20
+HUNG_S = 300  # a failure, not a speed
+AT_ONCE = 5  # they wait most of the time
 
 
 def host(directory, *flags, cupti="13", injected=True, prefix=(), steps=STEPS, scenario="small", **env):
@@ -34,7 +37,8 @@ def host(directory, *flags, cupti="13", injected=True, prefix=(), steps=STEPS, s
     variables.update(env)
     done = subprocess.run([*prefix, str(FAKES / "scenario_rank"), "--rank", "0", "--steps", str(steps), *flags,
                            str(scenario_path(scenario))],
-                          env=clean_environment(**variables), capture_output=True, text=True, check=False, timeout=60)
+                          env=clean_environment(**variables), capture_output=True, text=True, check=False,
+                          timeout=HUNG_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -47,6 +51,11 @@ class Host(unittest.TestCase):
 
     def segments(self):
         return sorted(self.directory.glob("*.seg"))
+
+    def status(self):
+        done = subprocess.run([COMMAND, "status", "--json"], capture_output=True, text=True, check=True,
+                              env=clean_environment(COLLSCOPE_DIR=self.directory))
+        return json.loads(done.stdout)["processes"][0]
 
     def same_as_without(self, *flags, lines=0, says="", directory=None, **options):
         """Runs with and without the library; returns what the injected one wrote to standard error."""
@@ -121,21 +130,20 @@ class Host(unittest.TestCase):
 
     def test_profiler_comes_within_a_window(self):
         """Its kinds go off with the window, and on again when the window's buffers do not come back to us."""
-        libraries = f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}"
-        process = subprocess.Popen(
-            [str(FAKES / "scenario_rank"), "--rank", "0", "--steps", "1400", "--profile", "600:1399", "--load", "libcupti.so.13",
-             str(scenario_path("small"))],
-            env=clean_environment(LD_LIBRARY_PATH=libraries, COLLSCOPE_DIR=self.directory, COLLSCOPE_MODE="demand",
-                                  COLLSCOPE_EXPORTER="off", CUDA_INJECTION64_PATH=INJECTOR),
-            stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
+        program = Program(self.directory, COLLSCOPE_MODE="demand")
+        self.addCleanup(program.close)
         wait_for(self.segments, "segment")
-        subprocess.run([COMMAND, "trace", "--seconds", "4"], check=True, capture_output=True,
+        subprocess.run([COMMAND, "trace", "--seconds", "3"], check=True, capture_output=True,
                        env=clean_environment(COLLSCOPE_DIR=self.directory))
-        output, _ = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 0)
-        # Of 20000. Left to themselves the kinds would be off after some 6000.
-        self.assertGreater(int(re.search(r"profiler: (\d+) kernels", output)[1]), 12000)
+        program.wait_for(lambda: self.status()["depth"] == "deep", "the window is open")
+        begin = program.profile()
+        program.wait_for(lambda: self.status()["depth"] == "off", "the window is over")
+        over = program.order("n")
+        program.go_on(1500)
+        kernels, _ = program.stop_profiler()
+        # Left to themselves the kinds would be off since the window's end; of a step they bring 25 kernels.
+        self.assertGreater(kernels, (over - begin + 100) * 25)
+        self.assertEqual(program.end()[0], 0)
 
     def test_profiler_in_full_tracing(self):
         """What lies in the library's open buffer when the profiler comes is lost to both: one buffer of 512 KiB."""
@@ -143,16 +151,12 @@ class Host(unittest.TestCase):
 
     def test_dropped_records_are_said(self):
         self.same_as_without("--linger", "1", CS_FAKE_CUPTI_DROP="10")
-        status = json.loads(subprocess.run([COMMAND, "status", "--json"], capture_output=True, text=True, check=True,
-                                           env=clean_environment(COLLSCOPE_DIR=self.directory)).stdout)
-        self.assertIn('"cupti_dropped": 5', json.dumps(status))
+        self.assertEqual(self.status()["records_lost"]["cupti_dropped"] // 10, 5)  # of 520 kernels and copies
 
     def test_buffers_run_short(self):
         """CUPTI hands over more slowly than records come: tracing rests until it has, and goes on. Nobody is taken for another tool."""
         self.same_as_without(scenario="busy", steps=1500, COLLSCOPE_BUFFERS="4", CS_FAKE_CUPTI_HOARD_MS="800")
-        done = subprocess.run([COMMAND, "status", "--json"], env=clean_environment(COLLSCOPE_DIR=self.directory), capture_output=True,
-                              text=True, check=True)
-        state = json.loads(done.stdout)["processes"][0]
+        state = self.status()
         self.assertEqual(state["state"], "exited")
         self.assertEqual(state["foreign_windows"], 0)
         self.assertGreaterEqual(state["tracing_rests"], 2)
@@ -195,7 +199,7 @@ class Host(unittest.TestCase):
                                         CUDA_INJECTION64_PATH=INJECTOR)
                 done = subprocess.run([str(FAKES / "scenario_rank"), "--rank", "0", "--load", "libcupti.so.13", "--steps", "20",
                                        str(scenario_path("small"))], env=env, stdout=subprocess.DEVNULL, stderr=writing, check=False,
-                                      timeout=60)
+                                      timeout=HUNG_S)
                 os.close(writing)
                 if full:
                     os.close(reading)
@@ -217,7 +221,7 @@ class Host(unittest.TestCase):
         self.addCleanup(process.kill)
         wait_for(self.segments, "segment")
         process.terminate()
-        self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=HUNG_S), -signal.SIGTERM)
 
 
 def processes_with(argument):
@@ -255,7 +259,9 @@ class ExporterDies(unittest.TestCase):
         os.kill(first, signal.SIGKILL)
         second = wait_for(lambda: exporter() != first and exporter(), "another exporter")
         self.addCleanup(os.kill, second, signal.SIGKILL)
-        time.sleep(2)  # a second one that has lost the race has left by now
+        # One that has lost the race leaves, and none comes after it.
+        wait_for(lambda: processes_with(f"--collscope.dir={node.directory}") == [second], "one exporter")
+        time.sleep(2)
         self.assertEqual(processes_with(f"--collscope.dir={node.directory}"), [second])
 
 
@@ -297,6 +303,10 @@ class Hygiene(unittest.TestCase):
 
     def test_exporter_is_there(self):
         self.assertTrue(os.access(EXPORTER, os.X_OK))
+
+
+def load_tests(loader, _tests, _pattern):
+    return run_together(loader, (ExporterDies, Killed, Host, Hygiene), AT_ONCE)
 
 
 if __name__ == "__main__":
