@@ -13,7 +13,8 @@ import time
 import unittest
 
 from node import COMMAND, clean_environment, scenario_path, wait_for
-from program import Program, run_together
+from program import Program
+from together import run_together
 
 HASTE = 30  # the quiet time is one second, a step back two (HACKING.md)
 KERNELS_PER_STEP = 25  # of the scenario "small"

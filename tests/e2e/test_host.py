@@ -14,7 +14,8 @@ import time
 import unittest
 
 from node import COMMAND, EXPORTER, FAKES, INJECTOR, Node, clean_environment, scenario_path, total, wait_for
-from program import Program, run_together
+from program import Program
+from together import run_together
 
 STEPS = 20
 HUNG_S = 300  # a failure, not a speed

@@ -15,9 +15,9 @@ if(CS_SANITIZE)
 endif()
 
 # The whole library in real processes, on the fake driver.
-add_test(NAME test_injector_host COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_host.py
+add_test(NAME test_injector_host COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/test_host.py
     --injector $<TARGET_FILE:collscope_library> --fakes ${CMAKE_BINARY_DIR}/tests/fakes --reader $<TARGET_FILE:read_segments>)
-set_tests_properties(test_injector_host PROPERTIES TIMEOUT 600)
+set_tests_properties(test_injector_host PROPERTIES TIMEOUT 600 COST 35)
 add_executable(read_segments read_segments.c)
 target_link_libraries(read_segments PRIVATE cs_reader)
 cs_target(read_segments)
