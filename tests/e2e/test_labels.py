@@ -6,7 +6,9 @@ import collections
 import unittest
 
 from node import NodeTest
+from together import run_together
 
+AT_ONCE = 4  # they wait most of the time
 FIELDS = ("op", "impl", "bytes", "dtype", "algorithm", "protocol", "communicator", "rank", "world")
 
 
@@ -26,12 +28,12 @@ class Labels(NodeTest):
     CUPTI = "13"
     ENVIRONMENT = {}
     # What NCCL tells after a launch comes before its record does; on a busy machine too.
-    DELAY_MS = 300
+    DELAY_MS = 1500
 
     @classmethod
     def prepare(cls):
         release = ("--nccl", cls.NCCL) if cls.NCCL else ()
-        cls.node.play(cls.SCENARIO, cupti=cls.CUPTI, flags=("--events", "--linger", "1", *release, *cls.FLAGS),
+        cls.node.play(cls.SCENARIO, cupti=cls.CUPTI, flags=("--events", "--linger", "2.5", *release, *cls.FLAGS),
                       CS_FAKE_CUPTI_DELAY_MS=cls.DELAY_MS, **cls.ENVIRONMENT)
         cls.lines = cls.node.dump("collective")
 
@@ -326,7 +328,7 @@ class ParametersOfGroups(Parameters):
 
 def load_tests(loader, _tests, _pattern):
     cases = [case for case in globals().values() if isinstance(case, type) and issubclass(case, Labels)]
-    return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases if case not in (Labels, Nccl))
+    return run_together(loader, [case for case in cases if case not in (Labels, Nccl)], AT_ONCE)
 
 
 if __name__ == "__main__":

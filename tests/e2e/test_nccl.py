@@ -8,7 +8,9 @@ import re
 import unittest
 
 from node import INJECTOR, NodeTest
+from together import run_together
 
+AT_ONCE = 3  # they wait most of the time
 PLUGINS = pathlib.Path(os.environ["CS_CHAINED_PLUGINS"])
 
 
@@ -104,6 +106,11 @@ class RefusedOurselves(Refused):
         link = pathlib.Path(cls.node.temporary.name) / "libother.so"
         link.symlink_to(INJECTOR.resolve())
         return link
+
+
+def load_tests(loader, _tests, _pattern):
+    cases = (Chained, ChainedOldPlugin, ChainedOldestPlugin, ChainedInspector, ChainedOldNccl, Refused, RefusedNewer, RefusedOurselves)
+    return run_together(loader, cases, AT_ONCE)
 
 
 if __name__ == "__main__":
