@@ -208,6 +208,13 @@ cs_buffers_run_short(const struct cs_buffers *buffers)
 	return atomic_load_explicit(&buffers->fresh_mapped, memory_order_relaxed) >= CS_BUFFER_FRESH_SHORT;
 }
 
+bool
+cs_buffers_run_out(const struct cs_buffers *buffers)
+{
+	return atomic_load_explicit(&buffers->abandoned, memory_order_relaxed) > CS_BUFFER_ABANDONED_END ||
+	       atomic_load_explicit(&buffers->shared, memory_order_relaxed) != 0;
+}
+
 /* -- give ------------------------------------------------------------------------------------------------ */
 
 /* Index into held_since_ns, or -1. Compares addresses as numbers: the pointer may be anybody's. */

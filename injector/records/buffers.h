@@ -11,12 +11,13 @@
  * CUPTI is never answered NULL: before 12.9 it crashes, and after 33,000 such answers CUPTI 13.0 gave no
  * buffer back any more (an H200, 640,000 records a second). When CS_BUFFER_FRESH_MAX mappings are held, too,
  * it gets one that nobody keeps account of: its records are not read and it is never unmapped, but it is
- * nobody else's. After CS_BUFFER_ABANDONED_MAX of those, or without memory, one static buffer serves all;
- * what is in it is not looked at, and `shared` counts how often: the worker then ends tracing for good.
+ * nobody else's. After CS_BUFFER_ABANDONED_END of those the worker ends tracing for good. Where it does not
+ * get to run meanwhile they go on up to CS_BUFFER_ABANDONED_MAX; then, or without memory, one static buffer
+ * serves all: what is in it is not looked at, and `shared` counts how often.
  *
  * It should not come to that: from CS_BUFFER_FRESH_SHORT mappings on tracing rests (worker_watch.c). A flood
- * takes up to 9 MiB beyond what the library has otherwise, until it is over: a host that lives is worth more
- * than the bound.
+ * takes up to 9 MiB beyond what the library has otherwise, until it is over, and 31 more while the worker
+ * is kept from running: a host that lives is worth more than the bound.
  *
  * A buffer belongs to CUPTI from take to give; it is never freed or reused in between, not even after tracing
  * was switched off.
@@ -36,7 +37,8 @@
 #define CS_BUFFER_RESERVE_BYTES (16U * 1024U)
 #define CS_BUFFER_RESERVE_MAX   64U
 #define CS_BUFFER_FRESH_MAX     512U
-#define CS_BUFFER_ABANDONED_MAX 64U
+#define CS_BUFFER_ABANDONED_END 64U
+#define CS_BUFFER_ABANDONED_MAX 2048U
 /* Fresh mappings from which on the buffers run short. A thread that launches graphs fills some 12 a
  * millisecond (1.2 us a record, 70 in each), and the worker stops tracing within one. */
 #define CS_BUFFER_FRESH_SHORT 8U
@@ -76,6 +78,9 @@ bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buff
  * CUPTI hands over more slowly than records come. Tracing should stop until they are back (worker_watch.c).
  */
 bool cs_buffers_run_short(const struct cs_buffers *buffers);
+
+/* Whether there were more than there is an account of, by so many that tracing must not go on. */
+bool cs_buffers_run_out(const struct cs_buffers *buffers);
 
 /* Whether the buffer is one of ours that is held. Another tool's buffers can come back to us after it has
  * replaced our callbacks and we have registered them again; those are to be left alone. */

@@ -114,6 +114,7 @@ turn(struct cs_worker *w)
 	cs_nccl_version_watch();
 	cs_worker_answer_requests(w);
 	follow_schedule(w, &plan);
+	cs_worker_watch_buffers(w);
 	cs_worker_watch_growth(w, &plan);
 	if (leave_when_asked(w))
 		return false;
@@ -128,7 +129,6 @@ turn(struct cs_worker *w)
 		cs_worker_unsubscribe_when_quiet(w);
 		cs_worker_watch_timestamps(w);
 		cs_worker_watch_still(w);
-		cs_worker_watch_buffers(w);
 		cs_worker_update_memory(w);
 		age_calls(w);
 	}

@@ -177,8 +177,8 @@ void cs_worker_answer_requests(struct cs_worker *w);
 /* worker_still.c; once a second. */
 void cs_worker_watch_still(struct cs_worker *w);
 
-/* worker_watch.c. sheds: each turn; CUPTI has nearly all buffers, so nothing is to be traced now. The others
- * once a second; they may end in going dormant. */
+/* worker_watch.c. sheds: each turn; CUPTI has nearly all buffers, so nothing is to be traced now. buffers:
+ * each turn, timestamps once a second; they may end in going dormant. */
 bool cs_worker_sheds(struct cs_worker *w);
 /* What came so far does not count. */
 void cs_worker_begin_timestamps(struct cs_worker *w);

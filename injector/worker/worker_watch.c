@@ -58,20 +58,16 @@ cs_worker_watch_timestamps(struct cs_worker *w)
 			counts.strange - before.strange);
 }
 
-/* CUPTI took the one buffer which is everybody's (buffers.h): its records are not read any more, and nobody
- * has seen what it does when two of its own users write into it. */
+/* There are buffers of which no account is kept (buffers.h), and soon one that is everybody's: nobody has
+ * seen what CUPTI does when two of its own users write into it. */
 void
 cs_worker_watch_buffers(struct cs_worker *w)
 {
-	uint64_t shared = atomic_load_explicit(&cs_delivery_buffers()->shared, memory_order_relaxed);
-
-	if (shared == 0)
+	if (!cs_buffers_run_out(cs_delivery_buffers()))
 		return;
 	cs_release(w->instance);
-	cs_instance_go_dormant(
-		"CUPTI wanted more buffers at once than there may be (%llu times); restart the process "
-		"to profile it, with more COLLSCOPE_BUFFERS if this comes again",
-		(unsigned long long)shared);
+	cs_instance_go_dormant("CUPTI wanted more buffers at once than there may be; restart the process to "
+			       "profile it, with more COLLSCOPE_BUFFERS if this comes again");
 }
 
 /* Tracing rests at least so long after buffers have run short, and until CUPTI has only so many: what a

@@ -157,7 +157,7 @@ count_overwritten(uint8_t *const *held, uint32_t first, unsigned int count)
 	return overwritten;
 }
 
-enum { ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX, BEYOND = 10 };
+enum { ACCOUNTED = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX, BEYOND = CS_BUFFER_ABANDONED_END + 10 };
 
 static uint8_t *flood[ACCOUNTED + CS_BUFFER_ABANDONED_MAX + BEYOND];
 
@@ -168,7 +168,12 @@ test_flood_without_account(void **state)
 	uint64_t mapped_bytes = cs_buffers_mapped_bytes(&buffers);
 
 	(void)state;
-	assert_int_equal(take_marked(flood, 0, ACCOUNTED + BEYOND), 0);
+	assert_int_equal(take_marked(flood, 0, ACCOUNTED + CS_BUFFER_ABANDONED_END), 0);
+	assert_false(cs_buffers_run_out(&buffers));
+	assert_int_equal(take_marked(flood + ACCOUNTED + CS_BUFFER_ABANDONED_END,
+				 ACCOUNTED + CS_BUFFER_ABANDONED_END, BEYOND - CS_BUFFER_ABANDONED_END),
+		0);
+	assert_true(cs_buffers_run_out(&buffers));
 	for (unsigned int i = 0; i < ACCOUNTED + BEYOND; i++) {
 		assert_non_null(flood[i]);
 		assert_int_equal(cs_buffers_is_held(&buffers, flood[i]), i < ACCOUNTED);
