@@ -59,7 +59,9 @@ void cs_labels_age_calls(void);
 void cs_labels_set_gpu(uint32_t context_id, uint8_t gpu);
 
 /* Callbacks, dispatched by injector/cupti/subscription.c. Application threads; host-safe: no allocation, no
- * lock, no system call; errno is kept by the dispatcher. */
+ * lock and no system call but at a thread's first call (life/thread_slot.h) and at the first launch of a
+ * kernel (the segment's name table, segment_writer.h; the driver is asked for its parameters). errno is kept
+ * by the dispatcher. */
 void cs_labels_on_driver_api(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
 void cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data);
 

@@ -65,7 +65,8 @@ void cs_segment_writer_lose(
 
 /*
  * Interning. What is known is found without a lock; an insertion takes a small one (host-safe: spins a
- * bounded time for another insertion and gives up; no allocation, no system call). Callers cache the ids and
+ * bounded time for another insertion, then gives the processor away some times, and gives up; no allocation,
+ * no system call but that sched_yield). Callers cache the ids and
  * do not call these per record. Equal input gives the equal id. 0 when the table is full (counted
  * TABLE_FULL), or when another insertion did not end (counted TABLE_BUSY), which _or_again tells by *again:
  * such a 0 is not to be cached, the next try may find room. name: id >= 1; 0 when the table is full. Names
