@@ -11,13 +11,23 @@ TRACE, PAUSE, RESUME, CANCEL = 1, 2, 3, 4
 
 
 class Control(cli.Test):
+    def asked(self, writer):
+        """Its requests, but for tries of a trace that were too late for somebody: taken back, and made again."""
+        kept = []
+        for request in writer.requests:
+            kept.append(request)
+            if [r[0] for r in kept[-3:]] == [TRACE, CANCEL, TRACE]:
+                self.assertEqual(kept[-3][1:3], kept[-2][1:3], "the same trace")
+                del kept[-3:-1]
+        return kept
+
     def test_trace_all_at_one_moment(self):
         writers = [self.write(rank=r, hold=1) for r in range(3)]
         before = time.time_ns()
         self.assertIn("Tracing 3 processes for 2.00 s", self.run_command("trace", "--seconds", 2, "--all").stderr)
         for writer in writers:
             writer.close()
-        requests = {tuple(w.requests) for w in writers}
+        requests = {tuple(self.asked(w)) for w in writers}
         self.assertEqual(len(requests), 1, "every process got the same request")
         ((command, from_ns, until_ns, share),) = requests.pop()
         self.assertEqual((command, until_ns - from_ns, share), (TRACE, 2_000_000_000, 0))
@@ -28,7 +38,7 @@ class Control(cli.Test):
         self.run_command("trace", "-s", "300ms", "--wait")
         returned = time.time_ns()
         writer.close()
-        self.assertGreaterEqual(returned, writer.requests[0][2])
+        self.assertGreaterEqual(returned, self.asked(writer)[0][2])
 
     def test_pause_and_resume_one(self):
         # Two servers; what is no NCCL communicator has the same hash in both.
@@ -37,7 +47,7 @@ class Control(cli.Test):
         self.run_command("resume", "-p", chosen.pid)
         chosen.close()
         other.close()
-        self.assertEqual([r[0] for r in chosen.requests], [PAUSE, RESUME])
+        self.assertEqual([r[0] for r in self.asked(chosen)], [PAUSE, RESUME])
         self.assertEqual(other.requests, [])
 
     def test_which_of_several(self):
@@ -56,8 +66,8 @@ class Control(cli.Test):
         self.assertRegex(done.stderr, says)
         self.assertIn("Nothing is traced: all 2 processes", done.stderr)
         good.close()
-        self.assertEqual([request[0] for request in good.requests], [TRACE, CANCEL])
-        self.assertEqual(good.requests[0][1:3], good.requests[1][1:3], "the same trace")
+        self.assertEqual([request[0] for request in self.asked(good)], [TRACE, CANCEL])
+        self.assertEqual(self.asked(good)[0][1:3], self.asked(good)[1][1:3], "the same trace")
 
     def test_refusal(self):
         self.refused(errno.ENOTSUP, "Process .* refuses: Operation not supported")
@@ -81,17 +91,17 @@ class Control(cli.Test):
     def test_traced_already(self):
         writers = [self.write(rank=rank, hold=1, answer=errno.EALREADY, asked_ms=3600000) for rank in range(2)]
         said = self.run_command("trace", "--seconds", "1", "--all", status=2).stderr
-        self.assertRegex(said, r"All 2 processes are traced on request already, until \d\d:\d\d:\d\dZ \(in (1 h 00 m|59 m 5\d s)\): "
+        self.assertRegex(said, r"All 2 processes are traced on request already, until \d\d:\d\d:\d\dZ \(in (1 h 00 m|59 m \d\d s)\): "
                                r"wait, or end that trace with --replace")
         for writer in writers:
             writer.close()
-            self.assertEqual([r[0] for r in writer.requests], [TRACE, CANCEL])
+            self.assertEqual([r[0] for r in self.asked(writer)], [TRACE, CANCEL])
 
     def test_replace(self):
         writer = self.write(hold=1, asked_ms=3600000)
         self.run_command("trace", "--seconds", "1", "--replace", "--budget", "0.5")
         writer.close()
-        self.assertEqual([r[3] for r in writer.requests], [(1 << 32) + 500000])
+        self.assertEqual([r[3] for r in self.asked(writer)], [(1 << 32) + 500000])
 
     def test_pause_tells_of_the_trace_that_it_ends(self):
         self.write(rank=0, hold=1, asked_ms=3600000)
@@ -115,7 +125,7 @@ class Control(cli.Test):
         self.assertIn("Tracing 1 process ", done.stderr)
         self.assertIn("is dormant", self.run_command("pause", "--pid", dormant.pid, status=2).stderr)
         good.close()
-        self.assertEqual([request[0] for request in good.requests], [TRACE])
+        self.assertEqual([request[0] for request in self.asked(good)], [TRACE])
 
     def test_no_answer(self):
         """A stopped process finds the cancellation, not the request, when it goes on; the other one is asked twice, for the
@@ -139,14 +149,14 @@ class Control(cli.Test):
         self.assertIn(f"Process {silent.pid} has not answered", done.stderr)
         self.assertIn("Paused 1 process", done.stderr)
         good.close()
-        self.assertEqual([request[0] for request in good.requests], [PAUSE])
+        self.assertEqual([request[0] for request in self.asked(good)], [PAUSE])
 
     def test_pause_tells_of_the_subscription(self):
         writer = self.write(hold=1, subscribed=1)
         self.assertIn(f"Process {writer.pid} still holds CUPTI's subscription", self.run_command("pause").stderr)
         self.run_command("pause", "--release")
         writer.close()
-        self.assertEqual([(r[0], r[3]) for r in writer.requests], [(PAUSE, 0), (PAUSE, 1)])
+        self.assertEqual([(r[0], r[3]) for r in self.asked(writer)], [(PAUSE, 0), (PAUSE, 1)])
         free = self.write(hold=1, subscribed=0)
         self.assertNotIn("subscription", self.run_command("pause", "--pid", free.pid).stderr)
 
@@ -154,7 +164,7 @@ class Control(cli.Test):
         writer = self.write(hold=1)
         self.run_command("trace", "--seconds", "1", "--budget", "0.025")
         writer.close()
-        self.assertEqual(writer.requests[0][3], 25000)
+        self.assertEqual(self.asked(writer)[0][3], 25000)
 
     def test_group(self):
         """--pid takes the ranks of the same NCCL communicator along, --only does not."""
@@ -164,7 +174,7 @@ class Control(cli.Test):
         self.run_command("pause", "--pid", ranks[1].pid, "--only")
         for writer in ranks + others:
             writer.close()
-        self.assertEqual([[r[0] for r in w.requests] for w in ranks + others], [[TRACE], [TRACE, PAUSE], [], []])
+        self.assertEqual([[r[0] for r in self.asked(w)] for w in ranks + others], [[TRACE], [TRACE, PAUSE], [], []])
 
     def test_one_that_is_not_there(self):
         writer = self.write(hold=1, group=1)
