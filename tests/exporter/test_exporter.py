@@ -30,6 +30,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from together import run_together
+
 EXPORTER, WRITER = sys.argv[1:3]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
@@ -42,6 +45,7 @@ COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5
 TRACING, SAMPLE = 2, 2
 US = 1000
 DEADLINE_S = 60  # a failure, not a speed
+AT_ONCE = 4  # they wait most of the time
 
 
 class Writer:
@@ -1018,6 +1022,10 @@ def decode_families(data):
         length, at = read_varint(data, at)
         yield decode(data[at:at + length])
         at += length
+
+
+def load_tests(loader, _tests, _pattern):
+    return run_together(loader, (Hostile, Processes, Prometheus, Ranks, Http, Values), AT_ONCE)
 
 
 if __name__ == "__main__":
