@@ -325,8 +325,9 @@ class Clock(Beside):
     def session(self, program):
         """Of the profiler: collscope has windows before it, and gives way."""
         self.wait_for_windows()
+        given_way = program.errors().count("looking again in")
         program.profile()
-        program.wait_for(lambda: self.status()["state"] == "yielded", "given way")
+        program.wait_for(lambda: program.errors().count("looking again in") > given_way, "given way")
         program.stop_profiler()
 
     def comes_back(self, program):
