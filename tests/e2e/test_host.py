@@ -156,18 +156,24 @@ class Host(unittest.TestCase):
 
     def test_buffers_run_short(self):
         """CUPTI hands over more slowly than records come: tracing rests until it has, and goes on. Nobody is taken for another tool."""
-        self.same_as_without(scenario="busy", steps=1500, COLLSCOPE_BUFFERS="4", CS_FAKE_CUPTI_HOARD_MS="800")
+        # Some three seconds' records fit into what there is, and eight seconds' more could be asked for before there is none left, should the
+        # machine stop the worker meanwhile.
+        program = Program(self.directory, COLLSCOPE_MODE="full", COLLSCOPE_BUFFERS="4", COLLSCOPE_FLUSH_MS="1000",
+                          CS_FAKE_CUPTI_HOARD_MS="5000")
+        self.addCleanup(program.close)
+        program.wait_for(lambda: self.segments() and self.status()["tracing_rests"] >= 2 and self.status()["windows"]["deep"] >= 3, "two rests")
+        status, output, errors = program.end()
+        self.assertEqual((status, errors), (0, ""))
+        steps = int(re.fullmatch(r"rank 0: (\d+) steps\n", output)[1])
         state = self.status()
         self.assertEqual(state["state"], "exited")
         self.assertEqual(state["foreign_windows"], 0)
-        self.assertGreaterEqual(state["tracing_rests"], 2)
         self.assertEqual(state["windows_skipped"], 0)
-        self.assertGreaterEqual(state["windows"]["deep"], 3)
         # What CUPTI got when the pool was empty has been read like the rest.
         self.assertEqual({cause: count for cause, count in state["records_lost"].items() if count and cause != "bad_timestamp"}, {})
-        # Some of the 480 kernels of each step were seen, not all.
-        self.assertGreater(state["kernels_seen"], 50_000)
-        self.assertLess(state["kernels_seen"], 1500 * 480)
+        # Some of the 25 kernels of each step were seen, not all.
+        self.assertGreater(state["kernels_seen"], 15_000)
+        self.assertLess(state["kernels_seen"], steps * 25)
 
     def test_exit_beside_a_question(self):
         """The server is idle, the library asks NVML whether the GPU is, and the program exits before the answer: it comes first."""
