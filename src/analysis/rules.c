@@ -2,20 +2,16 @@
 #include "rules.h"
 
 #include "collective.h"
+#include "text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RULES_MAX 256U
-/* All the rules, of 4 KiB each; a file above this is some other file. */
-#define FILE_BYTES_MAX (1U << 20)
 
 enum verb { VERB_PHASE, VERB_SPLIT, VERB_MERGE };
 
@@ -241,27 +237,27 @@ parse_line(struct parser *parser, char *line)
 	return 0;
 }
 
-/* A pipe or a device need never end: regular files only, and opening waits for nobody. */
+/* Line by line; takes the text apart. */
 static int
-open_file(const char *path, FILE **file)
+parse_text(struct parser *parser, char *text, size_t length)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat status;
 	int result = 0;
 
-	*file = NULL;
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) != 0)
-		result = -errno;
-	else if (!S_ISREG(status.st_mode))
-		result = -EINVAL;
-	else if (status.st_size > (off_t)FILE_BYTES_MAX)
-		result = -EFBIG;
-	else if (!(*file = fdopen(fd, "r")))
-		result = -errno;
-	if (result)
-		close(fd);
+	if (strlen(text) != length) {
+		for (const char *at = text; (at = strchr(at, '\n')); at++)
+			parser->line++;
+		parser->line++;
+		return complain(parser, "a zero byte: this is no text file");
+	}
+	while (result == 0 && *text) {
+		char *next = text + strcspn(text, "\n");
+
+		next += *next != '\0';
+		parser->line++;
+		text[strcspn(text, "#\r\n")] = '\0';
+		result = parse_line(parser, text);
+		text = next;
+	}
 	return result;
 }
 
@@ -269,42 +265,19 @@ int
 cs_rules_load(const char *path, struct cs_rules **rules, char *complaint, size_t complaint_bytes)
 {
 	struct parser parser = {.path = path, .complaint = complaint, .complaint_bytes = complaint_bytes};
-	char *line = NULL;
-	size_t line_bytes = 0;
-	size_t total_bytes = 0;
-	FILE *file;
-	ssize_t length;
-	int result = open_file(path, &file);
+	char *text;
+	size_t length;
+	int result = cs_text_file_read(path, &text, &length);
 
 	*rules = NULL;
 	if (result) {
 		if (complaint && complaint_bytes)
-			snprintf(complaint, complaint_bytes, "%s: %s", path,
-				result == -EFBIG    ? "the file is larger than 1 MiB"
-				: result == -EINVAL ? "this is no regular file"
-						    : strerror(-result));
+			snprintf(complaint, complaint_bytes, "%s: %s", path, cs_text_file_error(result));
 		return result;
 	}
 	parser.rules = calloc(1, sizeof(*parser.rules));
-	if (!parser.rules)
-		result = -ENOMEM;
-	while (result == 0 && (length = getline(&line, &line_bytes, file)) >= 0) {
-		parser.line++;
-		/* It can grow while it is read. */
-		total_bytes += (size_t)length;
-		if (total_bytes > FILE_BYTES_MAX) {
-			result = complain(&parser, "the file is larger than 1 MiB");
-			break;
-		}
-		if (strlen(line) != (size_t)length) {
-			result = complain(&parser, "a zero byte: this is no text file");
-			break;
-		}
-		line[strcspn(line, "#\r\n")] = '\0';
-		result = parse_line(&parser, line);
-	}
-	free(line);
-	fclose(file);
+	result = parser.rules ? parse_text(&parser, text, length) : -ENOMEM;
+	free(text);
 	if (result) {
 		cs_rules_destroy(parser.rules);
 		return result;

@@ -1,83 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading and listing. Start-up only: allocates. */
 #include "catalog_rule.h"
+#include "text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* A thousand rows are 300 KiB; a file above this is some other file. */
-#define USER_FILE_BYTES_MAX (1U << 20)
 
 /* src/catalog/catalog.tbl, compiled in (cmake/CsEmbed.cmake). */
 extern const unsigned char cs_catalog_table[];
 extern const size_t cs_catalog_table_bytes;
 
 static int
-read_file(const char *path, char **text, size_t *length)
-{
-	struct stat status;
-	size_t bytes;
-	size_t done = 0;
-	int rc = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	*text = NULL;
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) != 0) {
-		rc = -errno;
-		goto out;
-	}
-	if (!S_ISREG(status.st_mode) || status.st_size > (off_t)USER_FILE_BYTES_MAX) {
-		rc = S_ISREG(status.st_mode) ? -EFBIG : -EINVAL;
-		goto out;
-	}
-	bytes = (size_t)status.st_size;
-	*text = malloc(bytes + 1);
-	if (*text == NULL) {
-		rc = -ENOMEM;
-		goto out;
-	}
-	while (done < bytes) {
-		ssize_t part = read(fd, *text + done, bytes - done);
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part < 0) {
-			rc = -errno;
-			goto out;
-		}
-		if (part == 0)
-			break;
-		done += (size_t)part;
-	}
-	*length = done;
-out:
-	(void)close(fd);
-	if (rc != 0) {
-		free(*text);
-		*text = NULL;
-	}
-	return rc;
-}
-
-static int
 load_user_file(struct cs_catalog *catalog, const char *path, char *complaint, size_t complaint_bytes)
 {
 	char *text;
 	size_t length = 0;
-	int rc = read_file(path, &text, &length);
+	int rc = cs_text_file_read(path, &text, &length);
 
 	if (rc != 0) {
 		(void)snprintf(complaint, complaint_bytes, "%s: cannot read the file: %s", path,
-			rc == -EFBIG    ? "it is larger than 1 MiB"
-			: rc == -EINVAL ? "it is no regular file"
-					: strerror(-rc));
+			cs_text_file_error(rc));
 		return rc;
 	}
 	rc = cs_catalog_parse(catalog, text, length, path, complaint, complaint_bytes);

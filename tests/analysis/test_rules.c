@@ -56,6 +56,9 @@ test_files_that_are_none(void **state)
 		{"/dev/zero", ": this is no regular file", -EINVAL},
 		{"/", ": this is no regular file", -EINVAL},
 		{path, ": the file is larger than 1 MiB", -EFBIG},
+		/* Of size 0, says the inode, and without an end or a line. */
+		{"/proc/self/mem", ": Input/output error", -EIO},
+		{"/proc/self/pagemap", ": the file is larger than 1 MiB", -EFBIG},
 	};
 	struct cs_rules *rules;
 	char complaint[256], wanted[256];
@@ -101,6 +104,9 @@ test_complaints(void **state)
 		{"split verify\n",
 			":1: '' is no phase: want verify, draft, draft_extend, decode, prefill or unknown"},
 		{"merge collectives=3\n", ":1: merge takes range= only, not 'collectives'"},
+		{"# no end of line\nguess",
+			":2: 'guess' is no phase: want verify, draft, draft_extend, decode, "
+			"prefill or unknown"},
 	};
 
 	(void)state;

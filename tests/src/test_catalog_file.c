@@ -183,7 +183,9 @@ test_files_that_are_none(void **state)
 	const struct {
 		const char *name;
 		int rc;
-	} files[] = {{missing, -ENOENT}, {"/", -EINVAL}, {"/dev/zero", -EINVAL}};
+	} files[] = {{missing, -ENOENT}, {"/", -EINVAL}, {"/dev/zero", -EINVAL},
+		/* Of size 0, say their inodes: one that cannot be read, one that is not the least empty. */
+		{"/proc/self/mem", -EIO}, {"/proc/self/comm", -EINVAL}};
 	struct cs_catalog *catalog;
 	char complaint[512];
 	char *large = calloc(1, (1U << 20) + 1);
