@@ -5,6 +5,8 @@
  */
 #include "environment.h"
 
+#include "segment/rundir.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +183,12 @@ store(struct cs_settings *settings, size_t i, const char *text)
 	return 0;
 }
 
+static bool
+is_directory(size_t i)
+{
+	return slots[i].offset == offsetof(struct cs_settings, directory);
+}
+
 static void
 complain_value(size_t i, const char *value, int error, void (*complain)(const char *, void *), void *context)
 {
@@ -190,8 +198,8 @@ complain_value(size_t i, const char *value, int error, void (*complain)(const ch
 	if (complain == NULL)
 		return;
 	if (error == -ENAMETOOLONG)
-		snprintf(sentence, sizeof(sentence), "%s is longer than %zu bytes and is ignored.",
-			variables[i].name, slots[i].bytes - 1);
+		snprintf(sentence, sizeof(sentence), "%s is longer than %zu bytes; %s.", variables[i].name,
+			slots[i].bytes - 1, is_directory(i) ? "nothing is recorded" : "it is ignored");
 	else
 		snprintf(sentence, sizeof(sentence),
 			"%s is %.*s%s, which is not one of its values (%s); using %s.", variables[i].name,
@@ -254,12 +262,22 @@ cs_settings_load(struct cs_settings *settings, char *const *envp, void (*complai
 		if (equals[1] == '\0')
 			continue;
 		error = store(settings, i, equals + 1);
+		if (is_directory(i))
+			settings->directory_too_long = error == -ENAMETOOLONG;
 		if (error < 0) {
 			complain_value(i, equals + 1, error, complain, context);
 			complaints++;
 		}
 	}
 	return complaints;
+}
+
+int
+cs_settings_prepare_directory(const struct cs_settings *settings, char *path, size_t path_bytes)
+{
+	if (settings->directory_too_long)
+		return -ENAMETOOLONG;
+	return cs_rundir_prepare(settings->directory, path, path_bytes);
 }
 
 static size_t

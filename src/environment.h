@@ -22,6 +22,7 @@ struct cs_settings {
 	enum cs_mode mode;             /* COLLSCOPE_MODE: off, demand, sample, full; default sample */
 	double budget;                 /* COLLSCOPE_BUDGET: share of step time, 0.0001 ... 1; default 0.01 */
 	char directory[CS_PATH_BYTES]; /* COLLSCOPE_DIR; "" = default */
+	bool directory_too_long;       /* COLLSCOPE_DIR is longer than `directory`, which is "" then */
 	bool exporter;                 /* COLLSCOPE_EXPORTER: auto (true) or off; default auto */
 	char exporter_path[CS_PATH_BYTES]; /* COLLSCOPE_EXPORTER_PATH; "" = look around the library */
 	char listen[128];     /* COLLSCOPE_LISTEN: for a self-started exporter; default 127.0.0.1:19400 */
@@ -76,6 +77,12 @@ const struct cs_variable *cs_variables(size_t *count);
  */
 unsigned int cs_settings_load(struct cs_settings *settings, char *const *envp,
 	void (*complain)(const char *sentence, void *context), void *context);
+
+/*
+ * cs_rundir_prepare (segment/rundir.h) with the settings' directory. -ENAMETOOLONG also when COLLSCOPE_DIR is
+ * longer than settings take: who named a directory does not want another one.
+ */
+int cs_settings_prepare_directory(const struct cs_settings *settings, char *path, size_t path_bytes);
 
 /* Closest known name to a mistyped one by edit distance <= 3, or NULL; for variables, subcommands, flags. */
 const char *cs_suggest(const char *word, const char *const *known, size_t known_count);

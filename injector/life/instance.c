@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "log.h"
-#include "segment/rundir.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -130,7 +129,7 @@ make_reason_segment(void)
 		.directory = instance.directory, .ring_slots = REASON_RING_SLOTS, .version = CS_VERSION};
 	struct cs_segment_writer *writer;
 
-	if (!instance.directory[0] && cs_rundir_prepare(instance.settings.directory, instance.directory,
+	if (!instance.directory[0] && cs_settings_prepare_directory(&instance.settings, instance.directory,
 					      sizeof(instance.directory)) < 0)
 		return;
 	if (cs_segment_writer_create(&options, &writer) < 0)

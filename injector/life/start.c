@@ -17,7 +17,6 @@
 #include "nvtx/nvtx_activate.h"
 #include "records/delivery.h"
 #include "room.h"
-#include "segment/rundir.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -63,13 +62,15 @@ look_for_room(struct cs_instance *instance)
 static int
 prepare_directory(struct cs_instance *instance)
 {
-	int result = cs_rundir_prepare(
-		instance->settings.directory, instance->directory, sizeof(instance->directory));
+	const struct cs_settings *settings = &instance->settings;
+	int result =
+		cs_settings_prepare_directory(settings, instance->directory, sizeof(instance->directory));
 
 	if (result < 0)
 		cs_instance_go_dormant(
-			"the run directory %s cannot be used (%s); set COLLSCOPE_DIR to one that can",
-			instance->settings.directory[0] ? instance->settings.directory : instance->directory,
+			"the run directory%s%s cannot be used (%s); set COLLSCOPE_DIR to one that can",
+			settings->directory_too_long ? "" : " ",
+			settings->directory[0] ? settings->directory : instance->directory,
 			strerrordesc_np(-result));
 	return result;
 }

@@ -6,7 +6,6 @@
 #include "exporter_start.h"
 #include "locate.h"
 #include "log.h"
-#include "segment/rundir.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -205,8 +204,7 @@ start_exporter(const char *library)
 	cs_settings_load(&settings, environ, NULL, NULL);
 	if (!settings.exporter || settings.mode == CS_MODE_OFF)
 		return;
-	result = cs_rundir_prepare(
-		settings.directory[0] ? settings.directory : NULL, directory, sizeof(directory));
+	result = cs_settings_prepare_directory(&settings, directory, sizeof(directory));
 	if (result) {
 		cs_log_warn(
 			"Cannot use the run directory, so nothing will be recorded: %s", strerror(-result));

@@ -56,6 +56,16 @@ class Run(cli.Test):
         self.assertEqual(env["COLLSCOPE_CATALOG"], os.path.join(self.dir, "rules.tbl"))
         self.assertEqual(env["COLLSCOPE_DIR"], os.path.join(self.dir, "x"))
 
+    def test_too_long_a_directory(self):
+        too_long = f"{self.dir}/{'x/' * 256}"
+        done = self.run_command("run", "--library", self.library, "--", "echo", "runs",
+                                env={**self.env, "COLLSCOPE_EXPORTER": "auto", "COLLSCOPE_DIR": too_long})
+        self.assertEqual(done.stdout, "runs\n")
+        self.assertIn("nothing will be recorded: File name too long", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        done = self.run_command("run", "--dir", too_long, "--", "true", status=125)
+        self.assertIn("--dir: COLLSCOPE_DIR is longer than 511 bytes. See", done.stderr)
+
     def test_bad_values_run_nothing(self):
         touched = os.path.join(self.dir, "touched")
         for option in (["--mode", "everything"], ["--ring-mib", "3"], ["--budget", "2"], ["--mode"], ["--modee", "full"], ["-x"]):

@@ -79,6 +79,11 @@ class Host(unittest.TestCase):
     def test_unusable_run_directory(self):
         self.same_as_without(directory="/dev/null/run", lines=1, says="collscope run directory COLLSCOPE_DIR")
 
+    def test_run_directory_too_long(self):
+        """Nobody asked for the default one: nothing is recorded, and that is said."""
+        too_long = f"{self.directory}/{'x/' * 256}"
+        self.same_as_without(directory=too_long, lines=2, says="COLLSCOPE_DIR longer 511 off")
+
     def test_full_file_system(self):
         """The segment does not fit: no SIGBUS later, one line now."""
         where = self.directory / "small"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "environment.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -271,6 +272,28 @@ test_texts(void **state)
 	}
 }
 
+/* Neither the default directory nor the beginning of a longer one is what was asked for. */
+static void
+test_directory_too_long(void **state)
+{
+	char assignment[sizeof("COLLSCOPE_DIR=") + CS_PATH_BYTES];
+	struct complaints complaints;
+	struct cs_settings settings;
+	char path[CS_PATH_BYTES];
+
+	(void)state;
+	memset(assignment, 'x', sizeof(assignment) - 1);
+	assignment[sizeof(assignment) - 1] = '\0';
+	memcpy(assignment, "COLLSCOPE_DIR=/", strlen("COLLSCOPE_DIR=/"));
+	assert_int_equal(load_one(&settings, &complaints, assignment), 1);
+	assert_string_equal(complaints.last, "COLLSCOPE_DIR is longer than 511 bytes; nothing is recorded.");
+	assert_int_equal(cs_settings_prepare_directory(&settings, path, sizeof(path)), -ENAMETOOLONG);
+	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_DIR=relative"), 0);
+	assert_int_equal(cs_settings_prepare_directory(&settings, path, sizeof(path)), -EINVAL);
+	assert_int_equal(load_one(&settings, &complaints, "COLLSCOPE_DIR=/"), 0);
+	assert_int_not_equal(cs_settings_prepare_directory(&settings, path, sizeof(path)), -ENAMETOOLONG);
+}
+
 static void
 test_unknown_names(void **state)
 {
@@ -371,6 +394,7 @@ main(void)
 		cmocka_unit_test(test_integers),
 		cmocka_unit_test(test_booleans),
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_directory_too_long),
 		cmocka_unit_test(test_unknown_names),
 		cmocka_unit_test(test_long_value),
 		cmocka_unit_test(test_table),
