@@ -8,6 +8,7 @@
  * serves the directory already (--collscope.auto); 1 when it could not start; 2 for a wrong command line.
  */
 #include "clock.h"
+#include "descriptors.h"
 #include "http.h"
 #include "ingest.h"
 #include "listen.h"
@@ -277,6 +278,16 @@ detach(void)
 		cs_log_debug("Cannot change to the root directory error=\"%s\"", strerror(errno));
 }
 
+/* What --help and --version print may not have arrived. */
+static int
+finish_output(void)
+{
+	if (fflush(stdout) == 0)
+		return EXIT_FINE;
+	fprintf(stderr, "collscope-exporter: cannot write to standard output: %s\n", strerror(errno));
+	return EXIT_FAILED;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -285,6 +296,7 @@ main(int argc, char **argv)
 	struct cs_error error;
 	int result;
 
+	cs_descriptors_occupy();
 	cs_error_clear(&error);
 	if (cs_options_parse(&exporter.options, argc, argv, environ, &action, &error) < 0) {
 		fprintf(stderr, "collscope-exporter: %s\n", error.text);
@@ -292,11 +304,11 @@ main(int argc, char **argv)
 	}
 	if (action == CS_OPTIONS_HELP) {
 		cs_options_print_help(stdout);
-		return EXIT_FINE;
+		return finish_output();
 	}
 	if (action == CS_OPTIONS_VERSION) {
 		printf("collscope-exporter %s\n", CS_VERSION);
-		return EXIT_FINE;
+		return finish_output();
 	}
 	cs_log_setup("collscope-exporter", exporter.options.log_level, exporter.options.log_format);
 	cs_ingest_tune_memory();

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd.h"
 
+#include "descriptors.h"
 #include "log.h"
 #include "output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-/*
- * A command started without stdout (>&-) would get that number for the next file it opens, and print into a
- * segment. A placeholder that cannot be written takes the number instead: what is printed fails with EBADF
- * and is said. It is closed on exec, so `run` hands on what it was given.
- */
-static void
-occupy_standard_descriptors(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
-			continue;
-		if (open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC) != fd)
-			return;
-	}
-}
 
 static int
 unknown_command(const char *word)
@@ -68,7 +50,7 @@ dispatch(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	occupy_standard_descriptors();
+	cs_descriptors_occupy();
 	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
 	return cs_output_finish(dispatch(argc, argv));
 }

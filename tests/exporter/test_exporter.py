@@ -25,6 +25,7 @@ import threading
 import time
 import unittest
 import urllib.parse
+import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -481,6 +482,34 @@ class Http(Case):
             connection.request("GET", "/-/healthy")
             self.assertEqual(connection.getresponse().status, 200)
             connection.close()
+
+    def test_started_without_standard_descriptors(self):
+        """The next file that it opens takes a free number, and would get the log: the lock file, here."""
+        self.writer()
+        server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- 2>&-', "sh", EXPORTER, f"--collscope.dir={self.directory}",
+                                   "--web.listen-address=127.0.0.1:0"], stdout=subprocess.DEVNULL)
+        self.addCleanup(lambda: server.poll() is None and (server.kill(), server.wait()))
+        lock = pathlib.Path(self.directory) / "exporter.lock"
+        wait_for(lambda: lock.exists() and "address" in lock.read_text())
+        host, port = re.search(r"address (.*):(\d+)", lock.read_text()).groups()
+        text = ""
+
+        def follows():
+            nonlocal text
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=DEADLINE_S) as answer:
+                text = answer.read().decode()
+            return "collscope_process_info{" in text
+        wait_for(follows)
+        self.assertEqual(lock.read_bytes(), f"pid {server.pid}\naddress {host}:{port}\n".encode())
+        server.terminate()
+        self.assertEqual(server.wait(DEADLINE_S), 0)
+
+    def test_output_that_does_not_arrive(self):
+        for flag in ("--help", "--version"):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([EXPORTER, flag], stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, "collscope-exporter: cannot write to standard output: No space left on device\n")
 
     def test_log_of_a_silent_start(self):
         """Started with nothing but /dev/null, it says beside the segments why it cannot serve; a good start leaves no file."""
