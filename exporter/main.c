@@ -9,6 +9,7 @@
  */
 #include "clock.h"
 #include "descriptors.h"
+#include "environment.h"
 #include "http.h"
 #include "ingest.h"
 #include "listen.h"
@@ -278,6 +279,24 @@ detach(void)
 		cs_log_debug("Cannot change to the root directory error=\"%s\"", strerror(errno));
 }
 
+static void
+complain(const char *sentence, void *context)
+{
+	(void)context;
+	cs_log_warn("%s", sentence);
+}
+
+/* What is set and means something to nobody. A traced process has said it by itself. */
+static void
+say_unknown_variables(const struct cs_options *options)
+{
+	static const char *const none[] = {NULL};
+	static struct cs_settings settings; /* large */
+
+	if (!options->automatic)
+		cs_settings_load_some(&settings, environ, none, complain, NULL);
+}
+
 /* What --help and --version print may not have arrived. */
 static int
 finish_output(void)
@@ -311,6 +330,7 @@ main(int argc, char **argv)
 		return finish_output();
 	}
 	cs_log_setup("collscope-exporter", exporter.options.log_level, exporter.options.log_format);
+	say_unknown_variables(&exporter.options);
 	cs_ingest_tune_memory();
 	if (exporter.options.automatic)
 		detach();

@@ -228,9 +228,41 @@ complain_name(const char *name, void (*complain)(const char *, void *), void *co
 	complain(sentence, context);
 }
 
+/* Its place in the table, and where the value begins; the count of the table for a name that is not there.
+ * -1: no variable of ours. */
+static int
+find_variable(const char *entry, char name[WORD_BYTES], const char **value)
+{
+	const char *equals = strchr(entry, '=');
+	size_t length;
+	size_t i;
+
+	if (equals == NULL || strncmp(entry, PREFIX, sizeof(PREFIX) - 1) != 0)
+		return -1;
+	length = (size_t)(equals - entry);
+	if (length >= WORD_BYTES)
+		length = WORD_BYTES - 1;
+	memcpy(name, entry, length);
+	name[length] = '\0';
+	*value = equals + 1;
+	for (i = 0; i < COUNT_OF(variables) && strcmp(variables[i].name, name) != 0; i++)
+		;
+	return (int)i;
+}
+
+static bool
+is_among(const char *name, const char *const *names)
+{
+	for (; names != NULL && *names != NULL; names++) {
+		if (strcmp(*names, name) == 0)
+			return true;
+	}
+	return names == NULL;
+}
+
 unsigned int
-cs_settings_load(struct cs_settings *settings, char *const *envp, void (*complain)(const char *, void *),
-	void *context)
+cs_settings_load_some(struct cs_settings *settings, char *const *envp, const char *const *names,
+	void (*complain)(const char *, void *), void *context)
 {
 	unsigned int complaints = 0;
 
@@ -238,38 +270,38 @@ cs_settings_load(struct cs_settings *settings, char *const *envp, void (*complai
 	for (size_t i = 0; i < COUNT_OF(variables); i++)
 		(void)store(settings, i, variables[i].fallback);
 	for (; envp != NULL && *envp != NULL; envp++) {
-		const char *equals = strchr(*envp, '=');
 		char name[WORD_BYTES];
-		size_t length;
-		size_t i;
+		const char *value;
+		int found = find_variable(*envp, name, &value);
+		size_t i = (size_t)found;
 		int error;
 
-		if (equals == NULL || strncmp(*envp, PREFIX, sizeof(PREFIX) - 1) != 0)
+		if (found < 0)
 			continue;
-		length = (size_t)(equals - *envp);
-		if (length >= sizeof(name))
-			length = sizeof(name) - 1;
-		memcpy(name, *envp, length);
-		name[length] = '\0';
-		for (i = 0; i < COUNT_OF(variables) && strcmp(variables[i].name, name) != 0; i++)
-			;
 		if (i == COUNT_OF(variables)) {
 			complain_name(name, complain, context);
 			complaints++;
 			continue;
 		}
 		/* Set but empty is unset, as everywhere in a shell. */
-		if (equals[1] == '\0')
+		if (*value == '\0')
 			continue;
-		error = store(settings, i, equals + 1);
+		error = store(settings, i, value);
 		if (is_directory(i))
 			settings->directory_too_long = error == -ENAMETOOLONG;
-		if (error < 0) {
-			complain_value(i, equals + 1, error, complain, context);
+		if (error < 0 && is_among(name, names)) {
+			complain_value(i, value, error, complain, context);
 			complaints++;
 		}
 	}
 	return complaints;
+}
+
+unsigned int
+cs_settings_load(struct cs_settings *settings, char *const *envp, void (*complain)(const char *, void *),
+	void *context)
+{
+	return cs_settings_load_some(settings, envp, NULL, complain, context);
 }
 
 int

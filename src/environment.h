@@ -79,6 +79,14 @@ unsigned int cs_settings_load(struct cs_settings *settings, char *const *envp,
 	void (*complain)(const char *sentence, void *context), void *context);
 
 /*
+ * For programs that read single variables: what cs_settings_load complains of in the variables `names` (a
+ * NULL-terminated list; NULL: all), and unknown COLLSCOPE_* names. Settings for the library alone are the
+ * library's to complain of. `settings` is filled as by cs_settings_load.
+ */
+unsigned int cs_settings_load_some(struct cs_settings *settings, char *const *envp, const char *const *names,
+	void (*complain)(const char *sentence, void *context), void *context);
+
+/*
  * cs_rundir_prepare (segment/rundir.h) with the settings' directory. -ENAMETOOLONG also when COLLSCOPE_DIR is
  * longer than settings take: who named a directory does not want another one.
  */

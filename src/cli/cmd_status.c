@@ -90,35 +90,44 @@ static const struct cs_cmd_status statuses[] = {
 struct request {
 	struct cs_target_query query;
 	const char *steps_file;
+	uint64_t stall_ns; /* COLLSCOPE_STALL_S */
 	enum cs_color color;
 	bool json;
 	bool details;
 	bool collectives;
 };
 
-static uint64_t
-stall_threshold_ns(void)
+static void
+complain(const char *sentence, void *context)
 {
+	(void)context;
+	cs_log_warn("%s", sentence);
+}
+
+static uint64_t
+read_stall_threshold_ns(void)
+{
+	static const char *const names[] = {"COLLSCOPE_STALL_S", NULL};
 	static struct cs_settings settings; /* large */
 
-	cs_settings_load(&settings, environ, NULL, NULL);
+	cs_settings_load_some(&settings, environ, names, complain, NULL);
 	return settings.stall_s * CS_NS_PER_S;
 }
 
 static int
-summarize(struct cs_targets *targets, const char *steps_file, struct cs_summary *summary,
+summarize(struct cs_targets *targets, const struct request *request, struct cs_summary *summary,
 	struct cs_stalls *stalls)
 {
 	struct cs_analysis_sink sink = cs_summary_sink(summary);
 	struct cs_feed *feed = NULL;
-	int result = cs_feed_new(targets, steps_file, &sink, &feed);
+	int result = cs_feed_new(targets, request->steps_file, &sink, &feed);
 
 	if (result)
 		return result;
 	cs_summary_attach(summary, feed);
 	result = cs_feed_poll(feed, NULL);
 	if (result == 0)
-		result = cs_stalls_collect(stalls, feed, stall_threshold_ns());
+		result = cs_stalls_collect(stalls, feed, request->stall_ns);
 	if (result == 0) {
 		cs_feed_drain(feed);
 		result = cs_summary_finish(summary);
@@ -178,8 +187,8 @@ show(const struct request *request)
 	if (status == CS_EXIT_ERROR)
 		goto out;
 	if (targets.count &&
-		(analysed || cs_stalls_suspected(&targets, cs_clock_realtime_ns(), stall_threshold_ns())))
-		result = summarize(&targets, request->steps_file, &summary, &stalls);
+		(analysed || cs_stalls_suspected(&targets, cs_clock_realtime_ns(), request->stall_ns)))
+		result = summarize(&targets, request, &summary, &stalls);
 	if (result == 0 && request->json)
 		result = cs_status_print_json(&targets, analysed ? &summary.phase_rules : NULL,
 			request->collectives ? &summary : NULL, &stalls, stdout);
@@ -247,6 +256,7 @@ cmd_status(int argc, char **argv)
 	if (request.steps_file && !*request.steps_file)
 		request.steps_file = NULL;
 	cs_output_setup_color((enum cs_color)choice);
+	request.stall_ns = read_stall_threshold_ns();
 	return show(&request);
 }
 

@@ -19,6 +19,15 @@ class Status(cli.Test):
     def status(self, *words, status=0):
         return json.loads(self.run_command("status", "--json", *words, status=status).stdout)
 
+    def test_wrong_variables_are_said(self):
+        """Those that it reads, and names that nobody reads; the library's are the library's to say."""
+        self.write()
+        for name, value, said in (("COLLSCOPE_STALL_S", "30s", "COLLSCOPE_STALL_S is 30s, which is not one of its values (1 to 86400); using 10."),
+                                  ("COLLSCOPE_STALS", "30", "There is no variable COLLSCOPE_STALS; did you mean COLLSCOPE_STEPS?"),
+                                  ("COLLSCOPE_STALL_S", "30", None), ("COLLSCOPE_MODE", "all", None)):
+            done = self.run_command("status", env={**self.env, name: value})
+            self.assertEqual(done.stderr, f"collscope: warn: {said}\n" if said else "")
+
     def test_exporter_that_could_not_serve_is_told(self):
         """Started as the library does it: nobody sees what it says. It stays in exporter.log, and status tells it."""
         exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")

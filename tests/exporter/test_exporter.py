@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.parse
 import urllib.request
 
@@ -503,6 +504,16 @@ class Http(Case):
         self.assertEqual(lock.read_bytes(), f"pid {server.pid}\naddress {host}:{port}\n".encode())
         server.terminate()
         self.assertEqual(server.wait(DEADLINE_S), 0)
+
+    def test_unknown_variable(self):
+        """Said by who was started with it, and by an exporter that a traced process started not once more."""
+        for flags, lines in (((), 1), (("--collscope.auto", "--log.level=warn"), 0)):
+            with unittest.mock.patch.dict(os.environ, {"COLLSCOPE_STALLS": "3", "COLLSCOPE_RING_MIB": "99"}):
+                server = self.exporter(*flags)
+            said = server.output()
+            self.assertEqual(said.count("level=warn"), lines, said)
+            self.assertEqual(said.count("COLLSCOPE_STALLS; did you mean COLLSCOPE_STALL_S?"), lines, said)
+            server.stop()
 
     def test_output_that_does_not_arrive(self):
         for flag in ("--help", "--version"):

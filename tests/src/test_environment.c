@@ -294,6 +294,25 @@ test_directory_too_long(void **state)
 	assert_int_not_equal(cs_settings_prepare_directory(&settings, path, sizeof(path)), -ENAMETOOLONG);
 }
 
+/* Of the variables that a program does not read nothing is said, and they are read all the same. */
+static void
+test_some(void **state)
+{
+	static const char *const names[] = {"COLLSCOPE_STALL_S", NULL};
+	static const char *const none[] = {NULL};
+	char mode[] = "COLLSCOPE_MODE=all", stall[] = "COLLSCOPE_STALL_S=x", ring[] = "COLLSCOPE_RING_MIB=4";
+	char *const envp[] = {mode, stall, ring, NULL};
+	struct complaints complaints = {0};
+	struct cs_settings settings;
+
+	(void)state;
+	assert_int_equal(cs_settings_load_some(&settings, envp, names, note, &complaints), 1);
+	assert_non_null(strstr(complaints.last, "COLLSCOPE_STALL_S is x"));
+	assert_int_equal(settings.ring_mib, 4);
+	assert_int_equal(cs_settings_load_some(&settings, envp, none, note, &complaints), 0);
+	assert_int_equal(cs_settings_load_some(&settings, envp, NULL, note, &complaints), 2);
+}
+
 static void
 test_unknown_names(void **state)
 {
@@ -395,6 +414,7 @@ main(void)
 		cmocka_unit_test(test_booleans),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_directory_too_long),
+		cmocka_unit_test(test_some),
 		cmocka_unit_test(test_unknown_names),
 		cmocka_unit_test(test_long_value),
 		cmocka_unit_test(test_table),
