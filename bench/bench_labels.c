@@ -75,8 +75,7 @@ static const struct cs_cupti_api cupti = {
 	.function_get_parameter = get_parameter,
 };
 
-/* -- measuring
- * ----------------------------------------------------------------------------------------------- */
+/* -- measuring ----------------------------------------------------------------------------------------- */
 
 static int
 compare(const void *left, const void *right)
@@ -107,8 +106,7 @@ measure(const char *what, int rounds, void (*run)(void), double *reference)
 	printf("\n");
 }
 
-/* -- launches
- * ------------------------------------------------------------------------------------------------ */
+/* -- launches ------------------------------------------------------------------------------------------ */
 
 static void (*volatile on_driver_api)(CUpti_CallbackId cbid, const CUpti_CallbackData *data);
 static CUpti_CallbackData data;
@@ -194,8 +192,7 @@ clone_labelled(void)
 		clone(&node_ids[STEP_NODES + i % STEP_NODES], &node_ids[i % STEP_NODES]);
 }
 
-/* -- records
- * ------------------------------------------------------------------------------------------------- */
+/* -- records ------------------------------------------------------------------------------------------- */
 
 static void
 resolve(const char *name, uint64_t node_id, uint32_t correlation_id, enum cs_catalog_kind expected)

@@ -78,8 +78,7 @@ state_of_thread(void)
 	return state == &no_state ? NULL : state;
 }
 
-/* -- labels
- * ------------------------------------------------------------------------------------------------------- */
+/* -- labels -------------------------------------------------------------------------------------------- */
 
 /* Lower is more trusted; NONE is the least. */
 static unsigned int
@@ -178,8 +177,7 @@ announced_add(struct announced *sum, const struct announced *one)
 	sum->point_to_point |= one->point_to_point;
 }
 
-/* -- announcements
- * ------------------------------------------------------------------------------------------------ */
+/* -- announcements ------------------------------------------------------------------------------------- */
 
 /* `last` is complete: it goes to its communicator's sum. */
 static void
@@ -326,8 +324,7 @@ cs_announce_launch_end(void)
 	call_if_set(&launch_ends);
 }
 
-/* -- taking
- * ------------------------------------------------------------------------------------------------------- */
+/* -- taking -------------------------------------------------------------------------------------------- */
 
 static bool
 belongs_to_launch(const struct thread_state *state, const struct cs_label *label)
@@ -458,8 +455,7 @@ cs_announce_bind(uint64_t key)
 		state->taken->key = key;
 }
 
-/* -- late facts
- * --------------------------------------------------------------------------------------------------- */
+/* -- late facts ---------------------------------------------------------------------------------------- */
 
 void
 cs_announce_late(const struct cs_label *label, uint32_t sequence)
@@ -529,8 +525,7 @@ cs_announce_complete(struct cs_label *label, const struct cs_label *facts)
 	return memcmp(&before, label, sizeof(before)) != 0;
 }
 
-/* -- version
- * ------------------------------------------------------------------------------------------------------ */
+/* -- version ------------------------------------------------------------------------------------------- */
 
 void
 cs_announce_set_nccl_version(int version)

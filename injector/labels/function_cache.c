@@ -92,8 +92,7 @@ put(struct cs_function_cache *cache, uint64_t key, uint64_t value)
 	}
 }
 
-/* -- working a handle out
- * ------------------------------------------------------------------------------------ */
+/* -- working a handle out ------------------------------------------------------------------------------ */
 
 /* CUDA's runtime launches CUkernel handles as CUfunction. Each query refuses the other's handles with
  * CUDA_ERROR_INVALID_HANDLE, and says CUDA_ERROR_INVALID_VALUE past the last parameter. */

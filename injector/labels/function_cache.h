@@ -34,6 +34,12 @@ struct cs_function {
 	uint32_t param_bytes[CS_FUNCTION_PARAMETER_MAX];
 };
 
+static inline bool
+cs_function_is_nccl(const struct cs_function *function)
+{
+	return function->match.impl == CS_IMPL_NCCL || function->match.impl == CS_IMPL_NCCL_SYMMETRIC;
+}
+
 struct cs_function_entry {
 	_Atomic bool ready;
 	struct cs_function function;

@@ -42,8 +42,7 @@ graph_of(uint64_t id)
 	return (uint32_t)(id >> 32);
 }
 
-/* -- child graphs
- * -------------------------------------------------------------------------------------------- */
+/* -- child graphs -------------------------------------------------------------------------------------- */
 
 static void
 remember_moving(struct cs_labels *labels, struct cs_call *call, CUgraphNode node, uint64_t id)
@@ -104,8 +103,7 @@ cs_labels_note_exec(
 		cs_execs_note(&labels->execs, id, context_id);
 }
 
-/* -- events
- * -------------------------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------------------- */
 
 static void
 node_created(struct cs_labels *labels, const CUpti_GraphData *data)
@@ -263,8 +261,7 @@ cs_labels_on_resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data)
 	}
 }
 
-/* -- after calls that change nodes
- * ----------------------------------------------------------------------------- */
+/* -- after calls that change nodes --------------------------------------------------------------------- */
 
 /* From now on nobody believes the labels of this executable: before CUDA 13.0 CUPTI does not say which of its
  * nodes was changed. */

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Driver calls: launches, and the calls that make or change kernel nodes. At enter the kernel is classified
- * and its parameters are read (they are valid only there); where the label goes is known at exit.
+ * and its parameters are read (labels_read.c: they are valid only there); where the label goes is known at
+ * exit.
  */
 #include "labels_private.h"
 
 #include "announce.h"
 #include "clock.h"
-
-#include <errno.h>
-
-/* Words of a launch's `extra` array that are looked at: two pairs and the end. */
-#define EXTRA_WORDS_MAX 8U
 
 /* Threads that launch work at the same time; a server has a few per GPU. */
 #define CALL_SLOTS 256U
@@ -48,179 +44,12 @@ cs_call_current(const struct cs_labels *labels, enum cs_call_kind kind)
 	return call;
 }
 
-/* A kernel with its parameters, whichever call it comes in. */
-struct kernel_request {
-	const void *handle; /* NULL: no kernel */
-	void **kernel_params;
-	void **extra;
-	uint32_t grid[3];
-	uint32_t block[3];
-};
-
 #define REQUEST(from, kernel, extra_words)                                                                   \
-	((struct kernel_request){(const void *)(kernel), (from)->kernelParams, (extra_words),                \
+	((struct cs_kernel_request){(const void *)(kernel), (from)->kernelParams, (extra_words),             \
 		{(from)->gridDimX, (from)->gridDimY, (from)->gridDimZ},                                      \
 		{(from)->blockDimX, (from)->blockDimY, (from)->blockDimZ}})
 
-/* -- label
- * --------------------------------------------------------------------------------------------------- */
-
-static unsigned int
-unknown_size(int decoded)
-{
-	if (decoded == -ENOBUFS)
-		return CS_UNLABELLED_ANNOUNCE_FULL;
-	return decoded == -EINVAL ? CS_UNLABELLED_CHECK_FAILED : CS_UNLABELLED_NO_RULE;
-}
-
-/* The same, from a reason. */
-static int
-decoded_before(uint64_t filed)
-{
-	switch (cs_filed_reason(filed)) {
-	case 1 + CS_UNLABELLED_CHECK_FAILED:
-		return -EINVAL;
-	case 1 + CS_UNLABELLED_ANNOUNCE_FULL:
-		return -ENOBUFS;
-	default:
-		return -ENODATA;
-	}
-}
-
-uint64_t
-cs_labels_pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence)
-{
-	uint64_t filed = CS_FILED | number | (uint64_t)sequence << 32;
-	unsigned int reason = 0;
-
-	if (label->flags & CS_LABEL_FUSED)
-		filed |= CS_FILED_FUSED;
-	if (label->flags & CS_LABEL_PART)
-		filed |= CS_FILED_PART;
-	else if (number == 0)
-		reason = 1 + CS_UNLABELLED_LEDGER_FULL;
-	else if (label->bytes == CS_BYTES_UNKNOWN)
-		reason = 1 + unknown_size(decoded);
-	return filed | (uint64_t)reason << 19;
-}
-
-static void
-read_extra(void **extra, struct cs_launch *launch)
-{
-	const void *buffer = NULL;
-	const size_t *bytes = NULL;
-
-	for (unsigned int i = 0; i + 1 < EXTRA_WORDS_MAX && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
-		if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-			buffer = extra[i + 1];
-		else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
-			bytes = extra[i + 1];
-		else
-			return;
-	}
-	if (buffer && bytes) {
-		launch->extra_buffer = buffer;
-		launch->extra_bytes = *bytes;
-	}
-}
-
-static bool
-is_nccl(const struct cs_function *function)
-{
-	return function->match.impl == CS_IMPL_NCCL || function->match.impl == CS_IMPL_NCCL_SYMMETRIC;
-}
-
-static uint64_t
-read_label(struct cs_labels *labels, const struct cs_function *function, const struct kernel_request *request)
-{
-	struct cs_label label = {
-		.rank = CS_RANK_UNKNOWN, .world = CS_RANK_UNKNOWN, .bytes = CS_BYTES_UNKNOWN};
-	struct cs_launch launch = {
-		.kernel_params = request->kernel_params,
-		.param_count = function->param_count,
-		.param_offsets = function->param_offsets,
-		.param_bytes = function->param_bytes,
-		.grid = {request->grid[0], request->grid[1], request->grid[2]},
-		.block = {request->block[0], request->block[1], request->block[2]},
-	};
-	uint32_t sequence = 0;
-	int decoded;
-
-	if (!request->kernel_params && request->extra)
-		read_extra(request->extra, &launch);
-	if (is_nccl(function))
-		launch.nccl_version = cs_announce_nccl_version_number();
-	decoded = cs_catalog_decode(&function->match, &launch, &label);
-	label.name_id = function->name_hash;
-	if (is_nccl(function)) {
-		cs_announce_take(&label, &sequence);
-		if (cs_announce_lost())
-			decoded = -ENOBUFS;
-	}
-	return cs_labels_pack(cs_label_table_put(&labels->table, &label), &label, decoded, sequence);
-}
-
-static bool
-find_by_key(struct cs_labels *labels, uint64_t key, uint64_t *filed)
-{
-	if (key & CS_KEY_TOLD)
-		return cs_told_find(&labels->told, key & ~CS_KEY_TOLD, filed);
-	if (key & CS_KEY_EAGER)
-		return cs_eager_find(&labels->eager, (uint32_t)key, filed);
-	return cs_ledger_find(labels->ledger, key, filed);
-}
-
-/* The record of its call may have been handed over before the facts came. */
-static void
-amend_told(struct cs_labels *labels, uint64_t number, uint64_t before, uint64_t filed)
-{
-	uint32_t call;
-
-	cs_told_replace(&labels->told, number, before, filed);
-	call = cs_told_call(&labels->told, number);
-	if (call != 0)
-		cs_eager_replace(&labels->eager, call, filed);
-}
-
-void
-cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence)
-{
-	struct cs_labels *labels = cs_labels_borrow();
-	const struct cs_label_entry *known;
-	struct cs_label label;
-	uint64_t filed = 0, better;
-	bool found;
-
-	if (!labels || key == 0)
-		return;
-	found = find_by_key(labels, key, &filed);
-	known = found ? cs_label_table_entry(&labels->table, cs_filed_label(filed)) : NULL;
-	if (!known)
-		return;
-	label = known->label;
-	better = filed;
-	if (cs_announce_complete(&label, facts)) {
-		uint32_t number = cs_label_table_put(&labels->table, &label);
-
-		if (number == 0)
-			return;
-		better = cs_labels_pack(number, &label, decoded_before(filed), 0) |
-			 (filed & (CS_FILED_ORDINAL | CS_FILED_TOLD | CS_FILED_SEQUENCE));
-	}
-	if (sequence != 0 && (filed & CS_FILED_SEQUENCE) == 0)
-		better |= (uint64_t)sequence << 32;
-	if (better == filed)
-		return;
-	if (key & CS_KEY_TOLD)
-		amend_told(labels, key & ~CS_KEY_TOLD, filed, better);
-	else if (key & CS_KEY_EAGER)
-		cs_eager_replace(&labels->eager, (uint32_t)key, better);
-	else
-		cs_ledger_replace(labels->ledger, key, better);
-}
-
-/* -- enter
- * --------------------------------------------------------------------------------------------------- */
+/* -- enter --------------------------------------------------------------------------------------------- */
 
 static void
 begin(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind, const CUpti_CallbackData *data)
@@ -239,7 +68,7 @@ begin(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind, co
 /* ordinary_matters: the call can take a label away. */
 static void
 begin_kernel(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind kind,
-	const CUpti_CallbackData *data, const struct kernel_request *request, bool ordinary_matters)
+	const CUpti_CallbackData *data, const struct cs_kernel_request *request, bool ordinary_matters)
 {
 	const struct cs_function *function = NULL;
 	struct cs_function scratch;
@@ -256,16 +85,16 @@ begin_kernel(struct cs_labels *labels, struct cs_call *call, enum cs_call_kind k
 	if (!function)
 		return;
 	call->collective = true;
-	call->nccl = is_nccl(function);
+	call->nccl = cs_function_is_nccl(function);
 	call->name_id = function->name_id;
-	call->filed = read_label(labels, function, request);
+	call->filed = cs_labels_read(labels, function, request);
 	call->start_ns = cs_clock_realtime_ns();
 }
 
-static struct kernel_request
+static struct cs_kernel_request
 node_request(const CUgraphNodeParams *params)
 {
-	struct kernel_request none = {0};
+	struct cs_kernel_request none = {0};
 
 	if (!params || params->type != CU_GRAPH_NODE_TYPE_KERNEL)
 		return none;
@@ -274,18 +103,18 @@ node_request(const CUgraphNodeParams *params)
 		params->kernel.extra);
 }
 
-static struct kernel_request
+static struct cs_kernel_request
 node_request_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *params)
 {
-	struct kernel_request none = {0};
+	struct cs_kernel_request none = {0};
 
 	return params ? REQUEST(params, params->func, params->extra) : none;
 }
 
-static struct kernel_request
+static struct cs_kernel_request
 node_request_v2(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
-	struct kernel_request none = {0};
+	struct cs_kernel_request none = {0};
 
 	if (!params)
 		return none;
@@ -300,7 +129,7 @@ enter_node_call(
 {
 	const void *params = data->functionParams;
 	enum cs_call_kind kind = CS_CALL_ADD_NODE;
-	struct kernel_request request = {0};
+	struct cs_kernel_request request = {0};
 
 	switch (cbid) {
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphAddKernelNode:
@@ -393,8 +222,7 @@ enter_other(
 	}
 }
 
-/* -- exit
- * ---------------------------------------------------------------------------------------------------- */
+/* -- exit ---------------------------------------------------------------------------------------------- */
 
 static void
 append_host_launch(struct cs_labels *labels, const struct cs_call *call, const CUpti_CallbackData *data,
@@ -551,8 +379,7 @@ leave(struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, con
 	}
 }
 
-/* -- dispatch
- * ------------------------------------------------------------------------------------------------ */
+/* -- dispatch ------------------------------------------------------------------------------------------ */
 
 /* Launches of kernels: the handle alone first, which is all that an ordinary kernel costs. false: another
  * call. */
@@ -560,7 +387,7 @@ static bool
 enter_launch(
 	struct cs_labels *labels, struct cs_call *call, CUpti_CallbackId cbid, const CUpti_CallbackData *data)
 {
-	struct kernel_request request;
+	struct cs_kernel_request request;
 
 	switch (cbid) {
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
@@ -578,7 +405,7 @@ enter_launch(
 
 		if (cs_function_cache_ordinary(&labels->functions, params->f) || !params->config)
 			return true;
-		request = (struct kernel_request){params->f, params->kernelParams, params->extra,
+		request = (struct cs_kernel_request){params->f, params->kernelParams, params->extra,
 			{params->config->gridDimX, params->config->gridDimY, params->config->gridDimZ},
 			{params->config->blockDimX, params->config->blockDimY, params->config->blockDimZ}};
 		break;

@@ -14,8 +14,7 @@
 #include "name_cache.h"
 #include "told.h"
 
-/* -- the word that is filed
- * ---------------------------------------------------------------------------------- */
+/* -- the word that is filed ---------------------------------------------------------------------------- */
 
 /*
  * Bits 0-15 number in the label table, 16 filled in (a word is never 0), 17-18 record flags, 19-22 why the
@@ -157,8 +156,7 @@ struct cs_labels {
 /* NULL before cs_labels_init. */
 struct cs_labels *cs_labels_borrow(void);
 
-/* -- the call that this thread is in -----------------------------------------------------------------------
- */
+/* -- the call that this thread is in ------------------------------------------------------------------- */
 
 enum cs_call_kind {
 	CS_CALL_NONE = 0,
@@ -192,14 +190,22 @@ struct cs_call {
 			   application's */
 };
 
+/* A kernel with its parameters, whichever call it comes in. */
+struct cs_kernel_request {
+	const void *handle; /* NULL: no kernel */
+	void **kernel_params;
+	void **extra;
+	uint32_t grid[3];
+	uint32_t block[3];
+};
+
 /* NULL: more threads than slots. */
 struct cs_call *cs_call_borrow(void);
 
 /* The same if this thread is in a call of kind `kind`, else NULL. */
 struct cs_call *cs_call_current(const struct cs_labels *labels, enum cs_call_kind kind);
 
-/* -- between the files
- * --------------------------------------------------------------------------------------- */
+/* -- between the files --------------------------------------------------------------------------------- */
 
 /* Files under a node; counts. filed 0: takes away what is there. */
 void cs_labels_file_node(struct cs_labels *labels, uint64_t node_id, uint64_t filed);
@@ -212,9 +218,18 @@ void cs_labels_touch_graph(struct cs_labels *labels);
  * more. */
 void cs_labels_retire(struct cs_labels *labels, uint64_t id);
 
+/* labels_read.c */
+/* The word for the collective kernel `function` that is about to be launched, or made a node of, with these
+ * parameters; takes what NCCL announced on this thread. Inside the call's enter, where the parameters are
+ * valid. */
+uint64_t cs_labels_read(struct cs_labels *labels, const struct cs_function *function,
+	const struct cs_kernel_request *request);
+/* announce.h's amend callback. */
+void cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence);
 /* The word for a label of this number (0: no room). decoded: cs_catalog_decode's answer, or -ENOBUFS when
  * what NCCL told had no room. */
 uint64_t cs_labels_pack(uint32_t number, const struct cs_label *label, int decoded, uint32_t sequence);
+
 void cs_labels_count_unlabelled(struct cs_labels *labels, enum cs_unlabelled_reason reason);
 
 /* labels_told.c. resolve_told: false: this kernel is not what was told of. */
@@ -234,8 +249,5 @@ void cs_labels_finish_instantiate(struct cs_labels *labels, struct cs_call *call
 /* After that, if the call has succeeded: there is something to tell of this executable, made in a context. */
 void cs_labels_note_exec(
 	struct cs_labels *labels, const struct cs_call *call, CUgraphExec exec, uint32_t context_id);
-
-/* labels_launch.c: announce.h's amend callback. */
-void cs_labels_amend(uint64_t key, const struct cs_label *facts, uint32_t sequence);
 
 #endif

@@ -16,8 +16,7 @@
 /* The thread's launch, 0 none. */
 static __thread uint64_t own_launch __attribute__((tls_model("initial-exec")));
 
-/* -- told --------------------------------------------------------------------------------------------------
- */
+/* -- told ---------------------------------------------------------------------------------------------- */
 
 /* What CUPTI calls a thread's id. */
 static uint32_t
@@ -61,8 +60,7 @@ cs_labels_told_end(void)
 	own_launch = 0;
 }
 
-/* -- calls -------------------------------------------------------------------------------------------------
- */
+/* -- calls --------------------------------------------------------------------------------------------- */
 
 static bool
 launches_a_kernel(uint32_t cbid)
@@ -120,8 +118,7 @@ cs_labels_expect_calls(bool expect)
 		atomic_store_explicit(&labels->calls_expected, expect, memory_order_relaxed);
 }
 
-/* -- resolving ---------------------------------------------------------------------------------------------
- */
+/* -- resolving ----------------------------------------------------------------------------------------- */
 
 static bool
 is_exchange(uint8_t op)
@@ -177,8 +174,7 @@ cs_labels_resolve_told(struct cs_labels *labels, const struct cs_kernel_name *na
 	return true;
 }
 
-/* -- waiting -----------------------------------------------------------------------------------------------
- */
+/* -- waiting ------------------------------------------------------------------------------------------- */
 
 bool
 cs_labels_hold(const struct cs_kernel_key *key, const struct cs_record *record)

@@ -29,8 +29,7 @@ static char plugin_name[256];
 static unsigned int oldest_version; /* that the plugin has; 0 no plugin */
 static atomic_bool complained;
 
-/* -- loading
- * ------------------------------------------------------------------------------------------------------ */
+/* -- loading ------------------------------------------------------------------------------------------- */
 
 static void *
 open_plugin(const char *plugin, const char **why)
@@ -120,9 +119,7 @@ cs_nccl_chain_version(unsigned int version)
 	return targets[version].version;
 }
 
-/* -- init
- * ---------------------------------------------------------------------------------------------------------
- */
+/* -- init ---------------------------------------------------------------------------------------------- */
 
 static int
 call_init(unsigned int version, void **context, int *mask, const struct cs_nccl_init *arguments)
@@ -204,8 +201,7 @@ follow_mask(unsigned int version, struct cs_nccl_comm *comm)
 	__atomic_store_n(comm->chain.nccl_mask, comm->chain.our_mask | theirs, __ATOMIC_RELAXED);
 }
 
-/* -- events
- * ------------------------------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------------------- */
 
 void
 cs_nccl_chain_start(

@@ -24,8 +24,7 @@
 #define CS_PLUGIN_NAME "collscope"
 #define CS_EXPORT      __attribute__((visibility("default")))
 
-/* -- what the events say
- * ------------------------------------------------------------------------------------------ */
+/* -- what the events say ------------------------------------------------------------------------------- */
 
 static void
 announce_coll_api(struct cs_nccl_comm *comm, const struct cs_nccl_coll_api *event)
@@ -159,8 +158,7 @@ announce_late_v4(struct cs_nccl_comm *comm, const struct cs_nccl_coll_v4 *coll)
 				    .channels = coll->channels});
 }
 
-/* -- events
- * ------------------------------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------------------- */
 
 static enum cs_nccl_mark
 take_event(struct cs_nccl_comm *comm, const struct cs_nccl_event *event)
@@ -258,9 +256,7 @@ finalize(unsigned int version, struct cs_nccl_comm *comm)
 	cs_nccl_comm_close(comm);
 }
 
-/* -- init
- * ---------------------------------------------------------------------------------------------------------
- */
+/* -- init ---------------------------------------------------------------------------------------------- */
 
 /* Versions 1 to 3 do not tell the communicator in init: a context of no communicator, so that calls are
  * forwarded with the other plugin's own context. */
@@ -287,8 +283,7 @@ init(unsigned int version, void **context, int *mask, const struct cs_nccl_init 
 	*context = comm;
 }
 
-/* -- the tables
- * --------------------------------------------------------------------------------------------------- */
+/* -- the tables ---------------------------------------------------------------------------------------- */
 
 /* The functions that all versions have, with errno kept for NCCL's caller. */
 #define CS_PLUGIN_FUNCTIONS(version)                                                                         \

@@ -67,8 +67,7 @@ set_has(_Atomic(const void *) *set, const void *handle)
 #define NEXT(table, index, type)                                                                             \
 	((type)atomic_load_explicit(&cs_nvtx_next.table[index], memory_order_acquire))
 
-/* -- NCCL's domain
- * ------------------------------------------------------------------------------------------------ */
+/* -- NCCL's domain ------------------------------------------------------------------------------------- */
 
 static void
 announce_payloads(const nvtxPayloadData_t *payloads, size_t count)
@@ -136,8 +135,7 @@ nccl_enter(const nvtxEventAttributes_t *attributes)
 		group_end_open = 1;
 }
 
-/* -- core 2
- * ------------------------------------------------------------------------------------------------------- */
+/* -- core 2 -------------------------------------------------------------------------------------------- */
 
 static const void *
 other_domain_handle(void)
@@ -252,8 +250,7 @@ on_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
 		next(domain, id);
 }
 
-/* -- core: the default domain, marks only
- * ------------------------------------------------------------------------- */
+/* -- core: the default domain, marks only -------------------------------------------------------------- */
 
 static int
 on_push(const nvtxEventAttributes_t *attributes)
@@ -339,8 +336,7 @@ on_end(nvtxRangeId_t id)
 		next(id);
 }
 
-/* -- payload extension
- * -------------------------------------------------------------------------------------------- */
+/* -- payload extension --------------------------------------------------------------------------------- */
 
 static uint64_t
 on_schema_register(nvtxDomainHandle_t domain, const nvtxPayloadSchemaAttr_t *schema)
@@ -417,8 +413,7 @@ on_domain_is_enabled(nvtxDomainHandle_t domain)
 	return next != NULL ? next(domain) : 1;
 }
 
-/* -- attaching
- * ---------------------------------------------------------------------------------------------------- */
+/* -- attaching ----------------------------------------------------------------------------------------- */
 
 struct handler {
 	unsigned int index;

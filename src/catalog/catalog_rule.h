@@ -159,8 +159,7 @@ struct cs_catalog {
 	struct cs_text_block *texts; /* every string of the rows */
 };
 
-/* -- reading (catalog_parse.c, catalog_text.c, catalog_template.c, catalog_expression.c)
- * ----------------------------------------------------- */
+/* -- reading (catalog_parse.c, catalog_text.c, catalog_template.c, catalog_expression.c) --------------- */
 
 struct cs_text_block {
 	struct cs_text_block *next;

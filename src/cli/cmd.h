@@ -106,8 +106,7 @@ const struct cs_cmd *cs_cmd_find(const char *name);
 /* Closest command name, or NULL. */
 const char *cs_cmd_suggest(const char *word);
 
-/* -- options
- * ---------------------------------------------------------------------------------------------------- */
+/* -- options ------------------------------------------------------------------------------------------- */
 
 /* One option with storage for a name that is made from a variable's. */
 struct cs_cmd_option_view {
@@ -159,8 +158,7 @@ int cs_cmd_value_choice(struct cs_cmd_parser *parser, const char *values, unsign
 /* For operands of commands that take none. */
 int cs_cmd_unexpected_operand(struct cs_cmd_parser *parser);
 
-/* -- help
- * -------------------------------------------------------------------------------------------------------- */
+/* -- help ---------------------------------------------------------------------------------------------- */
 
 /* To stdout. */
 void cs_help_print_overview(void);

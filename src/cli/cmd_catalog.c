@@ -52,8 +52,7 @@ struct request {
 	bool json;
 };
 
-/* -- listing
- * ------------------------------------------------------------------------------------------------- */
+/* -- listing ------------------------------------------------------------------------------------------- */
 
 static const char *
 kind_name(enum cs_catalog_kind kind)
@@ -165,8 +164,7 @@ list(const struct cs_catalog *catalog, bool json)
 	return result;
 }
 
-/* -- matching
- * ------------------------------------------------------------------------------------------------ */
+/* -- matching ------------------------------------------------------------------------------------------ */
 
 static void
 match_json(const struct cs_catalog *catalog, const char *name, const struct cs_catalog_match *match,

@@ -95,8 +95,7 @@ struct cs_segment_header {
 	uint8_t padding[4096 - 240 - 32 * CS_SEGMENT_SECTIONS_MAX];
 };
 
-/* -- CONTROL ------------------------------------------------------------------------------------------------
- */
+/* -- CONTROL ------------------------------------------------------------------------------------------- */
 
 enum cs_command {
 	CS_COMMAND_NONE = 0,
@@ -134,8 +133,7 @@ struct cs_control {
 	_Atomic uint64_t reserved[507];
 };
 
-/* -- STATUS -------------------------------------------------------------------------------------------------
- */
+/* -- STATUS -------------------------------------------------------------------------------------------- */
 
 enum cs_mode { CS_MODE_OFF = 0, CS_MODE_DEMAND = 1, CS_MODE_SAMPLE = 2, CS_MODE_FULL = 3, CS_MODE_COUNT };
 
@@ -213,8 +211,7 @@ struct cs_status {
 	_Atomic uint64_t step_ratios[CS_STEP_RATIOS];
 };
 
-/* -- PROCESS ------------------------------------------------------------------------------------------------
- */
+/* -- PROCESS ------------------------------------------------------------------------------------------- */
 
 /* Texts are NUL-terminated, cut to fit at a UTF-8 boundary. The writer makes `sequence` odd, writes, makes it
  * even. */
@@ -234,8 +231,7 @@ struct cs_process {
 	uint8_t reserved[3024];
 };
 
-/* -- tables -------------------------------------------------------------------------------------------------
- */
+/* -- tables -------------------------------------------------------------------------------------------- */
 
 /* Starts every table section and the TEXT section. Entries below `count` are complete and never change
  * (release store of count pairs with the reader's acquire load). */
@@ -329,8 +325,7 @@ struct cs_environment {
 	char value[128];
 };
 
-/* -- RING ---------------------------------------------------------------------------------------------------
- */
+/* -- RING ---------------------------------------------------------------------------------------------- */
 
 /*
  * Slot i of a ring of N (a power of two) holds record number r where r % N == i. `sequence` of a slot:

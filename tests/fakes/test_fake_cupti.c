@@ -29,8 +29,7 @@
 
 extern const struct cs_fake_driver cs_fake_driver;
 
-/* -- a small CUDA program
- * ------------------------------------------------------------------------------------- */
+/* -- a small CUDA program ------------------------------------------------------------------------------ */
 
 static CUcontext context;
 static CUstream stream;
@@ -85,8 +84,7 @@ now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* -- a client of CUPTI
- * ------------------------------------------------------------------------------------------ */
+/* -- a client of CUPTI --------------------------------------------------------------------------------- */
 
 static _Alignas(8) uint8_t pool[POOL][POOL_BYTES];
 static _Atomic unsigned int asked, returned;
@@ -190,8 +188,7 @@ trace(CUpti_ActivityKind kind)
 	CUPTI(cuptiActivityEnable(kind));
 }
 
-/* -- tests
- * ------------------------------------------------------------------------------------------------------ */
+/* -- tests --------------------------------------------------------------------------------------------- */
 
 static void
 capture_shows_nodes_inside_the_launch(void)
@@ -735,8 +732,7 @@ forked_child_has_no_cuda(void)
 	CHILD_CHECK(child_run(in_fork) == CS_FAKE_MISUSE_EXIT);
 }
 
-/* -- misuse
- * ------------------------------------------------------------------------------------------------------ */
+/* -- misuse -------------------------------------------------------------------------------------------- */
 
 static void
 call_cuda(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)

@@ -78,8 +78,7 @@ chain_load_version(unsigned int version)
 
 	chain_load(versions);
 }
-/* -- NCCL
- * ------------------------------------------------------------------------------------------------------- */
+/* -- NCCL ---------------------------------------------------------------------------------------------- */
 
 const struct cs_nccl_profiler_v5 *
 ours(unsigned int version)
@@ -229,8 +228,7 @@ all_reduce(unsigned int version, void *context)
 	}
 	assert_int_equal(announced_bytes(), 0);
 }
-/* -- what reached the plugin
- * ------------------------------------------------------------------------------------------ */
+/* -- what reached the plugin --------------------------------------------------------------------------- */
 
 uint64_t
 get_u64(const struct chained_record *entry, size_t offset)

@@ -9,9 +9,7 @@
 
 CS_EXPORT struct chained_counts chained_counts;
 
-/* -- NCCL
- * ---------------------------------------------------------------------------------------------------------
- */
+/* -- NCCL ---------------------------------------------------------------------------------------------- */
 
 static int a_context, a_handle[16];
 
@@ -77,9 +75,7 @@ CS_EXPORT extern const struct cs_nccl_profiler_v5 ncclProfiler_v5;
 const struct cs_nccl_profiler_v5 ncclProfiler_v5 = {
 	"chained", plugin_init, plugin_start, plugin_stop, plugin_record, plugin_finalize};
 
-/* -- NVTX
- * ---------------------------------------------------------------------------------------------------------
- */
+/* -- NVTX ---------------------------------------------------------------------------------------------- */
 
 static int a_domain;
 

@@ -31,8 +31,7 @@ const struct world_function world_vllm_odd = {WORLD_VLLM, 6, {8, 96, 8, 8, 4, 4}
 const struct world_function world_ordinary = {WORLD_ORDINARY, 1, {4}, false};
 const struct world_function world_nccl = {WORLD_NCCL, 1, {4096}, false};
 
-/* -- CUPTI and driver --------------------------------------------------------------------------------------
- */
+/* -- CUPTI and driver ---------------------------------------------------------------------------------- */
 
 static CUptiResult
 get_graph_node_id(CUgraphNode handle, uint64_t *id)
@@ -186,8 +185,7 @@ world_vllm_fill(struct world_vllm *arguments, int32_t rank, int32_t packs)
 	arguments->params[5] = &arguments->packs;
 }
 
-/* -- calls
- * --------------------------------------------------------------------------------------------------- */
+/* -- calls --------------------------------------------------------------------------------------------- */
 
 struct call {
 	CUpti_CallbackId cbid;

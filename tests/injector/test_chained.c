@@ -146,8 +146,7 @@ nothing_to_forward_to_is_no_warning(void **state)
 	assert_int_equal(cs_nccl_chain_version(7), 0);
 }
 
-/* -- NVTX: a module with tables as NVTX's own
- * ---------------------------------------------------------------------- */
+/* -- NVTX: a module with tables as NVTX's own ---------------------------------------------------------- */
 
 static cs_nvtx_function functions[CS_NVTX_CORE2_SIZE];
 static cs_nvtx_function *function_places[CS_NVTX_CORE2_SIZE];

@@ -320,8 +320,7 @@ test_where_callbacks_come_they_have_the_announcement(void **state)
 	assert_false(cs_labels_wants_calls(cs_clock_realtime_ns() + CS_LABELS_CALLS_NS));
 }
 
-/* -- waiting -----------------------------------------------------------------------------------------------
- */
+/* -- waiting ------------------------------------------------------------------------------------------- */
 
 static struct cs_segment_reader *reader;
 
@@ -393,8 +392,7 @@ test_a_kernel_that_comes_before_its_call_waits(void **state)
 	assert_false(world_resolve(WORLD_NCCL, 0, 3000001).wait);
 }
 
-/* -- the ring ----------------------------------------------------------------------------------------------
- */
+/* -- the ring ------------------------------------------------------------------------------------------ */
 
 static struct cs_told told;
 

@@ -383,8 +383,7 @@ static const struct layout_case cases[] = {
 		CS_RANK_UNKNOWN, -ENODATA},
 };
 
-/* -- building a launch -------------------------------------------------------------------------------------
- */
+/* -- building a launch --------------------------------------------------------------------------------- */
 
 struct built {
 	struct cs_launch launch;
@@ -514,8 +513,7 @@ assert_unknown(const struct layout_case *layout, const struct built *built, int 
 		assert_int_equal(label.rank, CS_RANK_UNKNOWN);
 }
 
-/* -- tests
- * --------------------------------------------------------------------------------------------------- */
+/* -- tests --------------------------------------------------------------------------------------------- */
 
 static void
 test_every_layout(void **state)

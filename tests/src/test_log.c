@@ -192,8 +192,7 @@ test_errno(void **state)
 	dup2(pipe_ends[1], STDERR_FILENO);
 }
 
-/* -- as a guest; the last tests, since there is no way back ------------------------------------------------
- */
+/* -- as a guest; the last tests, since there is no way back -------------------------------------------- */
 
 /* SIGPIPE would end the program, and waiting for a reader that never comes would, too (by the alarm). */
 static void

@@ -517,8 +517,7 @@ fake_buffers_register(unsigned int client, const struct fake_buffer_functions *f
 	return fake_attach();
 }
 
-/* -- entries
- * -------------------------------------------------------------------------------------------------- */
+/* -- entries ------------------------------------------------------------------------------------------- */
 
 /* A second caller takes the place of the first, without a word to anybody: records that wait go into its
  * buffers, and buffers asked of the first go back to it. */

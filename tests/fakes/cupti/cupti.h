@@ -32,8 +32,7 @@
 /* Guards everything of this library; never held while the client's code runs. */
 extern pthread_mutex_t fake_cupti_lock;
 
-/* -- state.c ------------------------------------------------------------------------------------------------
- */
+/* -- state.c ------------------------------------------------------------------------------------------- */
 
 /* The driver; NULL when the process has none. */
 const struct cs_fake_driver *fake_driver(void);
@@ -53,8 +52,7 @@ CUptiResult fake_attach(void);
 void fake_detach(void);
 _Noreturn void fake_cupti_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* -- callbacks.c: the subscriber
- * ------------------------------------------------------------------------------ */
+/* -- callbacks.c: the subscriber ----------------------------------------------------------------------- */
 
 void fake_callbacks_enter(struct cs_fake_call *call);
 void fake_callbacks_exit(struct cs_fake_call *call);
@@ -72,8 +70,7 @@ bool fake_is_shared(void);
 			return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;                               \
 	} while (0)
 
-/* -- activity.c: kinds and attributes
- * ------------------------------------------------------------------------- */
+/* -- activity.c: kinds and attributes ------------------------------------------------------------------ */
 
 bool fake_kind_enabled(CUpti_ActivityKind kind); /* for any client */
 bool fake_client_wants(unsigned int client, CUpti_ActivityKind kind);
@@ -92,8 +89,7 @@ uint64_t fake_device_bytes(int device);
 /* The GPU has work until then, as far as CUPTI saw. */
 void fake_note_busy_until(uint64_t end_ns);
 
-/* -- records.c: from operations to records
- * -------------------------------------------------------------------- */
+/* -- records.c: from operations to records ------------------------------------------------------------- */
 
 union fake_record_memory {
 	CUpti_Activity any;
@@ -126,8 +122,7 @@ void fake_records_queued(const struct cs_fake_call *call, const struct cs_fake_e
 	const struct cs_fake_stream *stream, const struct cs_fake_operation *operations, size_t count);
 void fake_records_api(const struct cs_fake_call *call);
 
-/* -- clock.c: which clock the times are of
- * ------------------------------------------------------------------- */
+/* -- clock.c: which clock the times are of ------------------------------------------------------------- */
 
 /* The client's, or CLOCK_REALTIME. */
 uint64_t fake_clock_now(void);
@@ -135,8 +130,7 @@ uint64_t fake_clock_now(void);
 uint64_t fake_clock_offset(void);
 void fake_clock_reset(void);
 
-/* -- buffers.c: activity buffers and their delivery
- * ------------------------------------------------------------ */
+/* -- buffers.c: activity buffers and their delivery ---------------------------------------------------- */
 
 /* Keeps records until they are complete and handed over. Never asks the client for anything. */
 void fake_buffers_append(const struct fake_record *records, size_t count);
@@ -162,8 +156,7 @@ CUptiResult fake_next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity
 void fake_buffers_start_worker(void);
 void fake_buffers_reset(void);
 
-/* -- ids
- * ------------------------------------------------------------------------------------------------------ */
+/* -- ids ----------------------------------------------------------------------------------------------- */
 
 static inline uint64_t
 fake_node_id(const struct cs_fake_node *node)

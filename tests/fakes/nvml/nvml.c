@@ -58,8 +58,7 @@ has_nvlink(void)
 	return text && strcmp(text, "nvlink") == 0;
 }
 
-/* -- a slow answer and the end of the process --------------------------------------------------------------
- */
+/* -- a slow answer and the end of the process ---------------------------------------------------------- */
 
 static atomic_bool leaving;
 static atomic_int under_way;

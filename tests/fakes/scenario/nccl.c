@@ -78,8 +78,7 @@ scenario_nccl_close(void)
 	nccl_plugin_close();
 }
 
-/* -- one group of calls -----------------------------------------------------------------------------------
- */
+/* -- one group of calls -------------------------------------------------------------------------------- */
 
 struct group {
 	struct scenario_gpu *gpu;

@@ -50,14 +50,12 @@ uint8_t nccl_function(const struct scenario_impl *impl); /* ncclFunc_t */
 /* libnccl.c: what its ncclGetVersion says from now on. */
 void fake_nccl_set_release(int number);
 
-/* -- nccl_kernel.c ----------------------------------------------------------------------------------------
- */
+/* -- nccl_kernel.c ------------------------------------------------------------------------------------- */
 
 /* The block of the launch of a kernel that holds these calls. Returns its bytes. */
 size_t nccl_args_fill(uint32_t nccl, const struct nccl_call *calls, uint32_t count, unsigned char *block);
 
-/* -- nccl_plugin.c: events in the descriptors of the interface version -------------------------------------
- */
+/* -- nccl_plugin.c: events in the descriptors of the interface version --------------------------------- */
 
 void nccl_plugin_open(uint32_t nccl);
 void nccl_plugin_close(void);
@@ -75,8 +73,7 @@ void nccl_plugin_group_started(void *group_api);
 void nccl_plugin_group_ends(void *group_api);
 void nccl_plugin_stop(void *handle);
 
-/* -- nccl_nvtx.c: ranges in the domain NCCL ---------------------------------------------------------------
- */
+/* -- nccl_nvtx.c: ranges in the domain NCCL ------------------------------------------------------------ */
 
 /* NCCL_NVTX_DISABLE=1 silences it, whatever the release: as a build without NVTX does. */
 void nccl_nvtx_open(uint32_t nccl);

@@ -203,8 +203,7 @@ scenario_half(const struct scenario_sequence *sequence, uint64_t step)
 	}
 }
 
-/* -- plan.c -------------------------------------------------------------------------------------------------
- */
+/* -- plan.c -------------------------------------------------------------------------------------------- */
 
 /* One operation of one rank in one launch. */
 struct scenario_planned {
@@ -243,8 +242,7 @@ void scenario_plan_step(struct scenario_plan *plan);
 void scenario_plan_delay(struct scenario_plan *plan, uint64_t delay_ns);
 void scenario_plan_close(struct scenario_plan *plan);
 
-/* -- truth.c ------------------------------------------------------------------------------------------------
- */
+/* -- truth.c ------------------------------------------------------------------------------------------- */
 
 struct scenario_truth;
 struct scenario_truth *scenario_truth_new(const struct scenario *scenario, uint32_t rank);
@@ -260,8 +258,7 @@ void scenario_truth_write(
 	const struct scenario_truth *truth, uint64_t steps, uint64_t late_launches, FILE *out);
 void scenario_truth_free(struct scenario_truth *truth);
 
-/* -- gpu.c, capture.c, life.c: the program's CUDA side ----------------------------------------------------
- */
+/* -- gpu.c, capture.c, life.c: the program's CUDA side ------------------------------------------------- */
 
 /* What a thread launches and captures on. */
 struct scenario_streams {
@@ -320,8 +317,7 @@ void scenario_life_begin(struct scenario_gpu *gpu, const struct scenario_streams
 /* What changes before this step. On the thread that launches. */
 void scenario_life_step(struct scenario_gpu *gpu, uint64_t step);
 
-/* -- nccl.c: what NCCL does around its launches, as tools see it ------------------------------------------
- */
+/* -- nccl.c: what NCCL does around its launches, as tools see it --------------------------------------- */
 
 /* The library comes with the program: which release it is. Before cuInit. */
 void scenario_nccl_load(uint32_t nccl);
@@ -339,8 +335,7 @@ void scenario_nccl_kernel_name(uint32_t nccl, const struct scenario_op *op, char
 void scenario_nccl_close(void);
 const char *scenario_nccl_plugin(void); /* "v5", "none": what was found */
 
-/* -- profiler.c: torch.profiler's place in the program
- * ----------------------------------------------------------- */
+/* -- profiler.c: torch.profiler's place in the program ------------------------------------------------- */
 
 void scenario_profiler_open(void *library);        /* libcupti */
 void scenario_profiler_open_shared(void *library); /* then it shares CUPTI, which has to be 13.3 */
