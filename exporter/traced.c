@@ -210,6 +210,8 @@ cs_traced_read(struct cs_traced *traced, struct cs_record *records, size_t capac
 	if (result < 0)
 		return result;
 	/* Without memory the analysis counts what it could not take; the rest goes on. */
+	if (*count && cs_segment_reader_gap(traced->reader))
+		cs_analysis_note_gap(traced->analysis, traced->source);
 	if (*count)
 		cs_analysis_ingest(traced->analysis, traced->source, records, *count);
 	traced->read_since_trim += *count;
@@ -218,6 +220,12 @@ cs_traced_read(struct cs_traced *traced, struct cs_record *records, size_t capac
 		traced->read_since_trim = 0;
 	}
 	return 0;
+}
+
+bool
+cs_traced_has_more(const struct cs_traced *traced)
+{
+	return traced->reader && cs_segment_reader_gap_ahead(traced->reader);
 }
 
 /* What is served after the segment: all but names and labels, which only records need. */

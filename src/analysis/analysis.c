@@ -330,11 +330,29 @@ make_room(struct cs_source *source, uint64_t start_ns)
 	relieve_items(analysis);
 }
 
+/* Records are nearly in order, and work inside a launch is never farther apart than CS_QUIET_NS: whatever
+ * lacks a record that came before this one begins until then. */
+static void
+end_gap(struct cs_source *source, const struct cs_record *record)
+{
+	const struct cs_record loss = {.type = CS_RECORD_LOSS,
+		.ref = CS_LOSS_RING_OVERRUN,
+		.start_ns = source->newest_ns < record->start_ns ? source->newest_ns : record->start_ns,
+		.end_ns = record->end_ns + CS_QUIET_NS};
+
+	source->gap = false;
+	cs_windows_note(&source->windows, &loss);
+}
+
 static int
 keep(struct cs_source *source, const struct cs_record *record)
 {
 	struct cs_analysis *analysis = source->analysis;
-	int result = cs_reorder_add(&source->reorder, record);
+	int result;
+
+	if (source->gap)
+		end_gap(source, record);
+	result = cs_reorder_add(&source->reorder, record);
 
 	if (result == -EOVERFLOW) {
 		make_room(source, record->start_ns);
@@ -410,6 +428,15 @@ take(struct cs_source *source, const struct cs_record *record)
 	if (analysis->sink.other)
 		analysis->sink.other(analysis->sink.context, source->id, record);
 	return 0;
+}
+
+void
+cs_analysis_note_gap(struct cs_analysis *analysis, uint32_t id)
+{
+	struct cs_source *source = find_source(analysis, id);
+
+	if (source)
+		source->gap = true;
 }
 
 int

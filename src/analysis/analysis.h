@@ -161,6 +161,10 @@ int cs_analysis_add_source(
  * first. */
 void cs_analysis_remove_source(struct cs_analysis *analysis, uint32_t id);
 
+/* Records of the source are missing between those that were ingested and those that are ingested next: what
+ * ran there was not seen in full. They are not counted here. */
+void cs_analysis_note_gap(struct cs_analysis *analysis, uint32_t id);
+
 /* 0, or -ENOMEM (the records of this call may be partly taken; the rest is counted as lost). */
 int cs_analysis_ingest(
 	struct cs_analysis *analysis, uint32_t id, const struct cs_record *records, size_t count);

@@ -240,6 +240,7 @@ struct cs_source {
 	struct cs_marker_sense *markers; /* by name id */
 	uint32_t marker_count;
 	uint64_t newest_ns; /* latest end of any GPU record */
+	bool gap;           /* records are missing before the next one */
 	uint64_t step_count;
 	bool ended; /* its process has (cs_analysis_end_source) */
 	struct cs_lane *lanes[CS_GPUS_MAX];

@@ -159,6 +159,8 @@ refill(struct cs_feed *feed, struct source *source)
 		cs_target_break(target, result);
 		forget(feed, source);
 	}
+	if (source->count && cs_segment_reader_gap(target->reader))
+		cs_analysis_note_gap(feed->analysis, source->id);
 	source->taken += source->count;
 	source->dry = source->count == 0;
 }

@@ -58,8 +58,10 @@ find_start(void *context)
 	if (reader->from_oldest)
 		reader->position = head > reader->ring_slots ? head - reader->ring_slots : 0;
 	/* Drops of laps that are gone leave no gap that we could meet. */
-	if (reader->position != 0)
+	if (reader->position != 0) {
 		reader->contended_seen = load_contended(reader);
+		reader->gap_ahead = true;
+	}
 	return 0;
 }
 
@@ -150,6 +152,7 @@ skip_overrun(struct cs_segment_reader *reader, uint64_t head)
 
 	reader->losses.overrun += skip;
 	reader->position += skip;
+	reader->gap_ahead = true;
 }
 
 static bool
@@ -190,6 +193,7 @@ skip_gap(struct cs_segment_reader *reader)
 	else
 		reader->losses.hole++;
 	reader->position++;
+	reader->gap_ahead = true;
 }
 
 struct ring_read {
@@ -207,7 +211,16 @@ unread(const struct ring_read *read)
 	return (int64_t)(read->end - read->reader->position);
 }
 
-/* Body of the guarded call: complete records, in order, up to the first one that has to be waited for. */
+static void
+note_taken(struct cs_segment_reader *reader)
+{
+	reader->gap |= reader->gap_ahead;
+	reader->gap_ahead = false;
+	reader->position++;
+}
+
+/* Body of the guarded call: complete records, in order, up to a gap or the first one that has to be waited
+ * for. */
 static int
 copy_records(void *context)
 {
@@ -218,7 +231,7 @@ copy_records(void *context)
 	/* From here on `end` is at most a lap away, whatever the file says meanwhile: the loop is bounded. */
 	if (unread(read) > (int64_t)reader->ring_slots)
 		skip_overrun(reader, read->end);
-	while (read->count < read->capacity && unread(read) > 0) {
+	while (read->count < read->capacity && unread(read) > 0 && !(read->count > 0 && reader->gap_ahead)) {
 		const struct cs_ring_slot *slot = &reader->slots[reader->position & mask];
 		uint64_t complete = reader->position * 2 + 2;
 		/* Pairs with the writer's release of the finished slot. */
@@ -226,7 +239,7 @@ copy_records(void *context)
 
 		if (sequence == complete && copy_slot(slot, complete, &read->records[read->count])) {
 			read->count++;
-			reader->position++;
+			note_taken(reader);
 		} else if (sequence >= complete) {
 			skip_overrun(reader, load_head(reader));
 		} else if (!stalled(reader)) {
@@ -257,6 +270,7 @@ cs_segment_reader_read(
 	int result;
 
 	*count = 0;
+	reader->gap = false;
 	result = cs_bus_guard_call(reader->base, file_bytes, load_end, &read);
 	while (result == 0 && *count == 0 && capacity != 0) {
 		uint64_t before = reader->position;
@@ -271,6 +285,9 @@ cs_segment_reader_read(
 		if (reader->position == before)
 			break;
 	}
+	/* Nothing came after it yet that a caller saw. */
+	if (*count == 0)
+		reader->gap_ahead |= reader->gap;
 	return result;
 }
 
@@ -306,6 +323,18 @@ void
 cs_segment_reader_losses(const struct cs_segment_reader *reader, struct cs_reader_losses *losses)
 {
 	*losses = reader->losses;
+}
+
+bool
+cs_segment_reader_gap(const struct cs_segment_reader *reader)
+{
+	return reader->gap;
+}
+
+bool
+cs_segment_reader_gap_ahead(const struct cs_segment_reader *reader)
+{
+	return reader->gap_ahead;
 }
 
 void

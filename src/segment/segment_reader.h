@@ -46,6 +46,15 @@ struct cs_reader_losses {
 int cs_segment_reader_read(
 	struct cs_segment_reader *reader, struct cs_record *records, size_t capacity, size_t *count);
 
+/*
+ * Whether records are missing right before those of the last _read that handed any out: the ring had been
+ * written over, also before it was opened, or they were never finished. A _read ends before such a gap, so it
+ * may return fewer records than there are.
+ */
+bool cs_segment_reader_gap(const struct cs_segment_reader *reader);
+/* Whether the last _read ended for that reason: the next one goes on. */
+bool cs_segment_reader_gap_ahead(const struct cs_segment_reader *reader);
+
 /* Brings the dictionary up to date (also done by _read). 0 or -EIO, -ENOMEM, -EBADMSG. */
 int cs_segment_reader_refresh(struct cs_segment_reader *reader);
 

@@ -23,6 +23,9 @@ struct cs_segment_reader {
 	uint64_t stall_position; /* the record that is being waited for, and since when */
 	uint64_t stall_since_ns; /* CLOCK_MONOTONIC */
 	bool writer_gone;
+	bool gap_ahead; /* records before `position` were passed over since the last one that was handed out
+			 */
+	bool gap;       /* the same of the first record of the last read */
 
 	struct cs_dictionary dictionary;
 	uint64_t process_sequence; /* of the texts in the dictionary */

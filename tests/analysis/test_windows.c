@@ -189,6 +189,29 @@ test_more_openings_than_room(void **state)
 	assert_true(cs_windows_saw(&windows, 10010, 10011));
 }
 
+/* A reader comes when the ring has been written over: the launch whose first records are gone looks like a
+ * whole one of a smaller graph. */
+static void
+test_gap(void **state)
+{
+	struct scene scene;
+	uint32_t label;
+	uint64_t end_ns;
+
+	(void)state;
+	label = open_scene(&scene, NULL);
+	cs_analysis_note_gap(scene.analysis, scene.ranks[0].source);
+	end_ns = scene_graph(&scene, 0, TARGET_ID, label, 7, 10 * MS, 30 * US, 20 * US) + 30 * MS;
+	end_ns = scene_graph(&scene, 0, TARGET_ID, label, 20, end_ns, 30 * US, 20 * US) + MS;
+	scene_play(&scene);
+	assert_int_equal(scene.step_count, 1);
+	assert_int_equal(scene.steps[0].collectives, 20);
+	assert_int_equal(scene.collective_count, 27);
+	assert_int_equal(scene.collectives[3].exposed_ns, CS_NS_UNKNOWN);
+	assert_int_equal(scene.collectives[26].exposed_ns, 20 * US);
+	scene_close(&scene);
+}
+
 /* A light launch on another stream hides what it runs. */
 static void
 test_beside_a_light_launch(void **state)
@@ -413,6 +436,7 @@ main(void)
 		cmocka_unit_test(test_eager_at_the_edge),
 		cmocka_unit_test(test_cut_launch),
 		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_told_when_they_open),
 		cmocka_unit_test(test_more_openings_than_room),
 		cmocka_unit_test(test_beside_a_light_launch),

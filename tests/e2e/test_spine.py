@@ -553,6 +553,26 @@ class Founding(Counted, NodeTest):
         self.assertEqual(found, 122 * steps)
 
 
+class Wrapped(NodeTest):
+    """A ring that holds the last second alone: what it begins in the middle of is not taken for a whole step."""
+
+    @classmethod
+    def prepare(cls):
+        cls.node.play("founding", flags=("--seconds", "4", "--linger", "1"), COLLSCOPE_RING_MIB="1")
+        cls.collectives = cls.node.dump("collective")
+
+    def test_steps_are_whole(self):
+        steps = self.node.dump("step")
+        by_phase = collections.defaultdict(set)
+        for step in steps:
+            by_phase[step["phase"]].add(step["collectives"])
+        self.assertEqual(by_phase, {"verify": {122}, "draft": {4}, "draft_extend": {2}})
+        for rank in self.node.truth["ranks"]:
+            self.assertGreater(sum(step["pid"] == rank["pid"] for step in steps), 10)
+            # It had been written over.
+            self.assertLess(sum(line["pid"] == rank["pid"] for line in self.collectives), rank["collectives"])
+
+
 class FoundingCustom(Counted, NodeTest):
     """The custom all-reduce under contention: its time beside copies has a series of its own."""
 

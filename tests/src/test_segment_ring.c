@@ -22,6 +22,8 @@ struct pair {
 	struct cs_record records[4 * SLOTS];
 	size_t count;
 	struct cs_reader_losses losses;
+	uint64_t gap_before[8]; /* in the last take(): the records that come after gaps */
+	size_t gaps;
 };
 
 static struct pair *
@@ -54,10 +56,22 @@ append(struct pair *pair, uint64_t from, uint64_t count)
 	}
 }
 
+/* All that is there, over gaps. */
 static void
 take(struct pair *pair)
 {
-	assert_int_equal(cs_segment_reader_read(pair->reader, pair->records, 4 * SLOTS, &pair->count), 0);
+	size_t count;
+
+	pair->count = 0;
+	pair->gaps = 0;
+	do {
+		assert_int_equal(cs_segment_reader_read(pair->reader, pair->records + pair->count,
+					 4 * SLOTS - pair->count, &count),
+			0);
+		if (count > 0 && cs_segment_reader_gap(pair->reader))
+			pair->gap_before[pair->gaps++] = pair->records[pair->count].start_ns;
+		pair->count += count;
+	} while (count > 0 && cs_segment_reader_gap_ahead(pair->reader));
 	cs_segment_reader_losses(pair->reader, &pair->losses);
 	for (size_t i = 0; i < pair->count; i++)
 		assert_true(fixture_intact(&pair->records[i]));
@@ -99,6 +113,50 @@ test_order(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(few[0].start_ns, 200);
 	cs_segment_reader_close(late);
+	pair_close(pair);
+}
+
+/* Where records are missing is told, and only there. */
+static void
+test_gaps(void **state)
+{
+	struct pair *pair = pair_open(*state);
+	struct cs_segment_reader *late;
+	size_t count;
+
+	take(pair);
+	append(pair, 0, SLOTS);
+	take(pair);
+	assert_int_equal(pair->gaps, 0);
+	/* Written over before it was read. */
+	append(pair, SLOTS, 2 * SLOTS + 5);
+	take(pair);
+	assert_int_equal(pair->gaps, 1);
+	assert_int_equal(pair->gap_before[0], 2 * SLOTS + 5);
+	append(pair, 5000, 10);
+	take(pair);
+	assert_int_equal(pair->gaps, 0);
+	/* In the middle: the read ends before it. */
+	append(pair, 6000, 3);
+	atomic_fetch_add(&((struct cs_ring_head *)fixture_section(&pair->raw, CS_SECTION_RING))->head, 1);
+	append(pair, 7000, SLOTS / 4);
+	assert_int_equal(cs_segment_reader_read(pair->reader, pair->records, SLOTS, &count), 0);
+	assert_int_equal(count, 3);
+	assert_false(cs_segment_reader_gap(pair->reader));
+	assert_true(cs_segment_reader_gap_ahead(pair->reader));
+	take(pair);
+	assert_int_equal(pair->count, SLOTS / 4);
+	assert_int_equal(pair->gaps, 1);
+	assert_int_equal(pair->gap_before[0], 7000);
+	/* Who opens late has missed what was there before, from the oldest or from the newest on. */
+	for (unsigned int from_oldest = 0; from_oldest < 2; from_oldest++) {
+		late = fixture_reader(cs_segment_writer_path(pair->writer), from_oldest);
+		append(pair, 8000, 1);
+		assert_int_equal(cs_segment_reader_read(late, pair->records, SLOTS, &count), 0);
+		assert_true(count > 0);
+		assert_true(cs_segment_reader_gap(late));
+		cs_segment_reader_close(late);
+	}
 	pair_close(pair);
 }
 
@@ -371,6 +429,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_order),
+		TEST(test_gaps),
 		TEST(test_bad_record),
 		TEST(test_laps),
 		TEST(test_overwrite_in_flight),
