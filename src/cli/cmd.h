@@ -32,6 +32,7 @@ enum cs_exit {
 /* How an option's argument can be completed by a shell, apart from a fixed list of words. */
 #define CS_COMPLETE_FILE      "@file"
 #define CS_COMPLETE_DIRECTORY "@directory"
+#define CS_COMPLETE_PID       "@pid" /* of traced processes */
 
 struct cs_cmd_option {
 	int id;               /* what cs_cmd_next returns, >= 0, unique in the command */
@@ -56,7 +57,7 @@ struct cs_cmd_option {
 	}
 #define CS_OPTION_PID_ENTRY(id, text)                                                                        \
 	{                                                                                                    \
-		id, 'p', "pid", "PID", NULL, text                                                            \
+		id, 'p', "pid", "PID", CS_COMPLETE_PID, text                                                 \
 	}
 
 struct cs_cmd_example {

@@ -338,8 +338,8 @@ take_operand(struct request *request, struct cs_cmd_parser *parser)
 		return cs_cmd_usage_error(parser, "Too many names for the memory there is");
 	}
 	if (strcmp(parser->value, "match") != 0)
-		return cs_cmd_usage_error(
-			parser, "Unexpected operand '%s': want 'match' and then kernel names", parser->value);
+		return cs_cmd_usage_error(parser,
+			"Unexpected argument \"%s\": want \"match\" and then kernel names", parser->value);
 	request->match = true;
 	return 0;
 }

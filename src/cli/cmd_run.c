@@ -3,7 +3,9 @@
  * service managers need nothing from us. */
 #include "cmd.h"
 
+#include "directory.h"
 #include "exporter_start.h"
+#include "library_check.h"
 #include "locate.h"
 #include "log.h"
 
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #define INJECTION_VARIABLE "CUDA_INJECTION64_PATH"
+#define LISTEN_VARIABLE    "COLLSCOPE_LISTEN"
 
 enum { OPTION_LIBRARY, OPTION_NO_EXPORTER };
 
@@ -35,7 +38,8 @@ static const struct cs_cmd_example examples[] = {
 };
 
 static const struct cs_cmd_status statuses[] = {
-	{"125", "collscope itself failed: usage error, or libcollscope.so was not found."},
+	{"125", "collscope itself failed: usage error, or libcollscope.so was not found or is something "
+		"else."},
 	{"126", "COMMAND was found and could not be executed."},
 	{"127", "COMMAND was not found."},
 	{"else", "That of COMMAND, which takes the place of this process."},
@@ -45,6 +49,7 @@ static const struct cs_cmd_status statuses[] = {
 struct request {
 	char library[CS_PATH_BYTES];
 	const char *command; /* NULL: none given */
+	bool listen;         /* --listen was given */
 };
 
 /* COMMAND may change its working directory before anybody reads the setting. 0, -ENAMETOOLONG, -errno of
@@ -107,9 +112,12 @@ static int
 take_library(struct request *request, struct cs_cmd_parser *parser)
 {
 	int result = make_absolute(parser->value, request->library, sizeof(request->library));
+	const char *complaint = NULL;
 
-	if (result == 0 && access(request->library, R_OK))
-		result = -errno;
+	if (result == 0)
+		result = cs_library_check(request->library, &complaint);
+	if (complaint)
+		return cs_cmd_usage_error(parser, "Cannot load \"%s\": %s", parser->value, complaint);
 	if (result)
 		return cs_cmd_usage_error(parser, "Cannot read \"%s\": %s", parser->value, strerror(-result));
 	return 0;
@@ -132,9 +140,12 @@ parse(struct request *request, struct cs_cmd_parser *parser)
 		}
 		if (option == CS_PARSE_EXIT)
 			return option;
-		if (option >= CS_OPTION_ENVIRONMENT)
-			result = set_variable(parser, &variables[option - CS_OPTION_ENVIRONMENT]);
-		else if (option == OPTION_LIBRARY)
+		if (option >= CS_OPTION_ENVIRONMENT) {
+			const struct cs_variable *variable = &variables[option - CS_OPTION_ENVIRONMENT];
+
+			result = set_variable(parser, variable);
+			request->listen = request->listen || strcmp(variable->name, LISTEN_VARIABLE) == 0;
+		} else if (option == OPTION_LIBRARY)
 			result = take_library(request, parser);
 		else
 			setenv("COLLSCOPE_EXPORTER", "off", 1);
@@ -173,13 +184,66 @@ set_injection(const char *library)
 	return 0;
 }
 
+/* Once, to who looks: a person, or who asked for it. A log that nobody asked to be filled stays as it is. */
 static void
-await_exporter(const char *directory, pid_t exporter)
+tell_metrics(const struct cs_settings *settings, const char *address)
 {
-	char cause[512];
+	int wanted = isatty(STDERR_FILENO) == 1 ? CS_LOG_WARN : CS_LOG_INFO;
+
+	if (settings->log_level >= wanted)
+		cs_log_info("Metrics: http://%s/metrics", address);
+}
+
+/* Whether the address that was asked for is the one that is told, which has numbers and no empty host. */
+static bool
+is_same_address(const char *wanted, const char *told)
+{
+	static const char *const names[][2] = {
+		{"", "[::]"}, {"", "0.0.0.0"}, {"localhost", "127.0.0.1"}, {"localhost", "[::1]"}};
+	const char *wanted_port = strrchr(wanted, ':');
+	const char *told_port = strrchr(told, ':');
+
+	if (strcmp(wanted, told) == 0)
+		return true;
+	if (!wanted_port || !told_port || strcmp(wanted_port, told_port) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strlen(names[i][0]) == (size_t)(wanted_port - wanted) &&
+			strncmp(wanted, names[i][0], strlen(names[i][0])) == 0 &&
+			strlen(names[i][1]) == (size_t)(told_port - told) &&
+			strncmp(told, names[i][1], strlen(names[i][1])) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* One for the directory: the address that it was started with stays. */
+static void
+tell_serving(const struct request *request, const struct cs_settings *settings, const char *directory)
+{
+	const char *wanted = getenv(LISTEN_VARIABLE);
+	char address[128];
+
+	/* It may have begun just now, and say soon where it is. */
+	if (cs_exporter_address(directory, address, sizeof(address)) &&
+		(cs_exporter_wait(directory, 0) || cs_exporter_address(directory, address, sizeof(address))))
+		return;
+	if (wanted && *wanted && !is_same_address(wanted, address))
+		cs_log_warn("An exporter already serves \"%s\" on %s; %s has no effect", directory, address,
+			request->listen ? "--listen" : LISTEN_VARIABLE);
+	else
+		tell_metrics(settings, address);
+}
+
+static void
+await_exporter(const struct cs_settings *settings, const char *directory, pid_t exporter)
+{
+	char cause[512], address[128];
 	int result = cs_exporter_wait(directory, exporter);
 
-	if (result == -ETIMEDOUT)
+	if (result == 0 && cs_exporter_address(directory, address, sizeof(address)) == 0)
+		tell_metrics(settings, address);
+	else if (result == -ETIMEDOUT)
 		cs_log_warn(
 			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
 			directory);
@@ -194,7 +258,7 @@ await_exporter(const char *directory, pid_t exporter)
 
 /* Nothing here stops COMMAND: it runs without metrics rather than not at all. */
 static void
-start_exporter(const char *library)
+start_exporter(const struct request *request)
 {
 	static struct cs_settings settings;
 	char directory[CS_PATH_BYTES];
@@ -206,14 +270,19 @@ start_exporter(const char *library)
 		return;
 	result = cs_settings_prepare_directory(&settings, directory, sizeof(directory));
 	if (result) {
-		cs_log_warn(
-			"Cannot use the run directory, so nothing will be recorded: %s", strerror(-result));
+		const char *named = getenv("COLLSCOPE_DIR");
+
+		cs_directory_say_unusable(CS_LOG_WARN, named && *named ? named : directory,
+			", so nothing will be recorded", result);
 		return;
 	}
-	if (cs_exporter_is_running(directory))
+	if (cs_exporter_is_running(directory)) {
+		tell_serving(request, &settings, directory);
 		return;
+	}
 	if (!settings.exporter_path[0]) {
-		result = cs_locate_exporter(library, settings.exporter_path, sizeof(settings.exporter_path));
+		result = cs_locate_exporter(
+			request->library, settings.exporter_path, sizeof(settings.exporter_path));
 		if (result) {
 			cs_log_warn(
 				"Cannot find collscope-exporter, so there will be no metrics: name it with "
@@ -228,7 +297,7 @@ start_exporter(const char *library)
 			"Cannot start the exporter, so there will be no metrics: path=\"%s\" error=\"%s\"",
 			settings.exporter_path, strerror(-result));
 	else
-		await_exporter(directory, exporter);
+		await_exporter(&settings, directory, exporter);
 }
 
 static int
@@ -254,7 +323,7 @@ cmd_run(int argc, char **argv)
 		return say_cannot_run(request.command, result);
 	if (choose_library(&request) || set_injection(request.library))
 		return CS_EXIT_RUN_FAILED;
-	start_exporter(request.library);
+	start_exporter(&request);
 	execvp(request.command, &argv[parser.index - 1]);
 	return say_cannot_run(request.command, -errno);
 }
@@ -265,8 +334,8 @@ const struct cs_cmd cs_cmd_run_description = {
 	.synopsis = "[options] -- COMMAND [ARGUMENT...]",
 	.description =
 		"Sets CUDA_INJECTION64_PATH and the settings given, starts collscope-exporter unless one "
-		"serves the "
-		"run directory already, and becomes COMMAND. Processes that COMMAND starts are traced too; "
+		"serves the run directory already (at its address, whatever --listen says), and becomes "
+		"COMMAND. Processes that COMMAND starts are traced too; "
 		"those that never use a GPU cost nothing.",
 	.options = options,
 	.examples = examples,

@@ -128,6 +128,11 @@ put_argument_bash(const struct cs_cmd_option *option)
 		fputs("compopt -o default; return", stdout);
 	} else if (strcmp(option->values, CS_COMPLETE_DIRECTORY) == 0) {
 		fputs("mapfile -t COMPREPLY < <(compgen -d -- \"$word\"); return", stdout);
+	} else if (strcmp(option->values, CS_COMPLETE_PID) == 0) {
+		/* Rows of the table, without the remarks below it. */
+		fputs("words=$(\"${COMP_WORDS[0]}\" status --running 2>/dev/null | "
+		      "awk '$1 ~ /^[0-9]+$/ && $2 !~ /^process/ { print $1 }')",
+			stdout);
 	} else {
 		fputs("words='", stdout);
 		put_words(option->values);

@@ -2,6 +2,7 @@
 #include "targets.h"
 
 #include "collective.h"
+#include "directory.h"
 #include "log.h"
 #include "segment/rundir.h"
 
@@ -245,14 +246,13 @@ cs_targets_open(struct cs_targets *targets, const struct cs_target_query *query)
 	result = cs_rundir_resolve(configured && *configured ? configured : NULL, targets->directory,
 		sizeof(targets->directory));
 	if (result) {
-		cs_log_error("Cannot use run directory \"%s\": %s", configured ? configured : "",
-			result == -EINVAL ? "the path is not absolute" : strerror(-result));
+		cs_directory_say_unusable(CS_LOG_ERROR, configured ? configured : "", "", result);
 		return CS_EXIT_ERROR;
 	}
 	result = cs_targets_rescan(targets, NULL);
 	targets->missing = result == -ENOENT;
 	if (result && result != -ENOENT) {
-		cs_log_error("Cannot read run directory \"%s\": %s", targets->directory, strerror(-result));
+		cs_directory_say_unusable(CS_LOG_ERROR, targets->directory, "", result);
 		return CS_EXIT_ERROR;
 	}
 	return targets->count ? CS_EXIT_OK : say_nothing_found(targets);

@@ -120,7 +120,7 @@ class Catalog(cli.Test):
         self.assertIn("cannot read the file", self.run_command("catalog", "--catalog", "/nonexistent", status=2).stderr)
 
     def test_usage(self):
-        self.assertIn("want 'match'", self.run_command("catalog", "macth", status=2).stderr)
+        self.assertIn('want "match"', self.run_command("catalog", "macth", status=2).stderr)
         self.run_command("catalog", "--nonsense", status=2)
 
 

@@ -68,7 +68,7 @@ class Docs(cli.Test):
         script = (subprocess.run([os.environ["CS_GENERATE"], "bash"], capture_output=True, text=True, check=True).stdout +
                   f"\nCOMP_WORDS=({' '.join(repr(w) for w in words)}); COMP_CWORD={len(words) - 1}; _collscope 2>/dev/null; "
                   'printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-u", "-c", script], capture_output=True, text=True, check=True)
+        done = subprocess.run(["bash", "-u", "-c", script], capture_output=True, text=True, check=True, env=self.env)
         return done.stdout.split()
 
     @unittest.skipUnless(shutil.which("bash"), "needs bash")
@@ -79,6 +79,15 @@ class Docs(cli.Test):
         self.assertEqual(self.complete("collscope", "run", "--mode", "f"), ["full"])
         self.assertEqual(self.complete("collscope", "help", "tr"), ["trace"])
         self.assertIn("--ring-mib", self.complete("collscope", "run", "--r"))
+
+    @unittest.skipUnless(shutil.which("bash"), "needs bash")
+    def test_completion_of_processes(self):
+        self.assertEqual(self.complete(cli.COMMAND, "top", "--pid", ""), [])
+        writers = [self.write(rank=rank, hold=1, reason="said of it") for rank in range(2)]
+        self.write(rank=2)
+        for option in ("--pid", "-p"):
+            self.assertEqual(self.complete(cli.COMMAND, "trace", option, ""), [str(writer.pid) for writer in writers])
+        self.assertEqual(self.complete(cli.COMMAND, "trace", "--pid", str(writers[1].pid)), [str(writers[1].pid)])
 
 
 unittest.main()

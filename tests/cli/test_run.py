@@ -30,8 +30,7 @@ class Run(cli.Test):
     def setUp(self):
         super().setUp()
         self.library = os.path.join(self.dir, "libcollscope.so")
-        with open(self.library, "w", encoding="ascii"):
-            pass
+        os.symlink(os.path.join(os.environ["CS_BUILD"], "injector", "libcollscope.so"), self.library)
         self.env["COLLSCOPE_EXPORTER"] = "off"
 
     def run_program(self, *words, options=(), status=0, **more):
@@ -61,7 +60,7 @@ class Run(cli.Test):
         done = self.run_command("run", "--library", self.library, "--", "echo", "runs",
                                 env={**self.env, "COLLSCOPE_EXPORTER": "auto", "COLLSCOPE_DIR": too_long})
         self.assertEqual(done.stdout, "runs\n")
-        self.assertIn("nothing will be recorded: File name too long", done.stderr)
+        self.assertRegex(done.stderr, '"/.{59}\\.\\.\\.", so nothing will be recorded: File name too long; name another with --dir or COLLSCOPE_DIR')
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         done = self.run_command("run", "--dir", too_long, "--", "true", status=125)
         self.assertIn("--dir: COLLSCOPE_DIR is longer than 511 bytes. See", done.stderr)
@@ -85,6 +84,26 @@ class Run(cli.Test):
         self.run_command("run", status=125)
         self.run_command("run", "--", status=125)
         self.assertIn("none.so", self.run_command("run", "--library", "none.so", "--", "true", status=125).stderr)
+
+    def test_library_that_is_none(self):
+        touched, pipe = os.path.join(self.dir, "touched"), os.path.join(self.dir, "pipe")
+        os.mkfifo(pipe)
+        with open(os.path.join(os.environ["CS_BUILD"], "injector", "libcollscope.so"), "rb") as file:
+            image = bytearray(file.read())
+        image[18:20] = struct.pack("<H", 243)  # e_machine
+        foreign, short = os.path.join(self.dir, "foreign.so"), os.path.join(self.dir, "short.so")
+        with open(foreign, "wb") as file:
+            file.write(image)
+        with open(short, "wb") as file:
+            file.write(image[:18] + struct.pack("<H", {"x86_64": 62, "aarch64": 183}[os.uname().machine]) + image[20:5000])
+        for path, says in (("/etc/passwd", "no shared object"), ("/dev/null", "no shared object"), (pipe, "no shared object"),
+                           (cli.COMMAND, "no libcollscope.so, as it has no InitializeInjection"), (foreign, "for another machine"),
+                           (short, "no InitializeInjection"), (self.dir, "Is a directory")):
+            done = self.run_command("run", "--library", path, "--", "touch", touched, status=125)
+            self.assertIn(says, done.stderr)
+            self.assertIn(f'"{path}"', done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertFalse(os.path.exists(touched))
 
     def test_command_words_are_not_options(self):
         done = self.run_command("run", "--library", self.library, "echo", "--help", "--", "-x")
@@ -221,6 +240,47 @@ class Run(cli.Test):
         with open(os.path.join(self.dir, "exporter.log"), encoding="utf-8") as file:
             self.assertIn(address, file.read())
 
+    def serve(self):
+        """The real exporter in the run directory; its address."""
+        lock = os.path.join(self.dir, "exporter.lock")
+        exporter = subprocess.Popen([os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter"), "--web.listen-address=127.0.0.1:0",
+                                     f"--collscope.dir={self.dir}"], env=self.env, stderr=subprocess.DEVNULL)
+        self.addCleanup(exporter.wait)
+        self.addCleanup(exporter.kill)
+        for _ in range(2000):
+            if os.path.exists(lock) and os.path.getsize(lock):
+                break
+            time.sleep(0.01)
+        with open(lock, encoding="ascii") as file:
+            return file.read().split()[3]
+
+    def test_another_address_has_no_effect(self):
+        address = self.serve()
+        del self.env["COLLSCOPE_EXPORTER"]
+        said = f'collscope: warn: An exporter already serves "{self.dir}" on {address}; %s has no effect\n'
+        self.assertEqual(self.run_program("true", options=["--listen", "127.0.0.1:1"]).stderr, said % "--listen")
+        self.assertEqual(self.run_program("true", env={**self.env, "COLLSCOPE_LISTEN": ":1"}).stderr, said % "COLLSCOPE_LISTEN")
+        for options in ([], ["--listen", address], ["--listen", address.replace("127.0.0.1", "localhost")]):
+            self.assertEqual(self.run_program("true", options=options).stderr, "")
+
+    def test_metrics_are_told(self):
+        """To a person, and to who asked for it."""
+        address = self.serve()
+        del self.env["COLLSCOPE_EXPORTER"]
+        said = f"collscope: Metrics: http://{address}/metrics\n"
+        self.assertEqual(self.run_program("true", options=["--log", "info"]).stderr.replace("info: ", ""), said)
+        for log, expected in (("warn", said), ("error", "")):
+            ours, theirs = os.openpty()
+            subprocess.run([cli.COMMAND, "run", "--library", self.library, "--log", log, "--", "true"], env=self.env, check=True,
+                           stdin=subprocess.DEVNULL, stderr=theirs)
+            os.write(theirs, b"end\n")
+            text = b""
+            while not text.endswith(b"end\r\n"):
+                text += os.read(ours, 4096)
+            os.close(theirs)
+            os.close(ours)
+            self.assertEqual(text.decode().replace("\r", "").replace("info: ", ""), expected + "end\n")
+
     def assert_not_started(self, started, *options, status=0, command="true"):
         self.run_program(command, options=options, status=status)
         # Had it been started, it would have been executed before the command: its log would be there.
@@ -248,8 +308,11 @@ class Run(cli.Test):
     def test_unusable_run_directory_stops_nothing(self):
         del self.env["COLLSCOPE_EXPORTER"]
         self.fake_exporter()
+        says = "%s, so nothing will be recorded: %s; name another with --dir or COLLSCOPE_DIR"
         done = self.run_program("sh", "-c", "exit 3", options=["--dir", self.library + "/x"], status=3)
-        self.assertIn("nothing will be recorded", done.stderr)
+        self.assertIn(says % (f'"{self.library}/x"', "Not a directory"), done.stderr)
+        done = self.run_program("true", env={**self.env, "COLLSCOPE_DIR": "relative"})
+        self.assertIn(says % ('"relative"', "the path is not absolute"), done.stderr)
 
 
 unittest.main()

@@ -256,8 +256,9 @@ class Status(cli.Test):
         path = os.path.join(self.dir, "file")
         with open(path, "w", encoding="ascii"):
             pass
-        self.assertIn("Not a directory", self.run_command("status", "--dir", path, status=2).stderr)
-        self.assertIn("not absolute", self.run_command("status", "--dir", "relative/path", status=2).stderr)
+        for name, why in ((path, "Not a directory"), ("relative/path", "the path is not absolute")):
+            self.assertIn(f'Cannot use the run directory "{name}": {why}; name another with --dir or COLLSCOPE_DIR',
+                          self.run_command("status", "--dir", name, status=2).stderr)
 
     def test_unreadable_directory(self):
         """Also as root, who reads everything: then as somebody else."""
