@@ -8,7 +8,6 @@ ahead. All in one run, the states taking turns, so that the ratios hold whatever
 A loop is the workload's kind and its number of layers (tests/gpu/workload.cu). Prints the Markdown tables of docs/overhead.md and, below
 each, the bars that it must stay under; exits 1 when one is not met.
 """
-import argparse
 import collections
 import json
 import pathlib
@@ -101,8 +100,7 @@ def bars(result, names):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
+    parser = gpu.arguments_of(__doc__)
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--repeats", type=int, default=4)

@@ -5,7 +5,6 @@ of its step times. Prints a Markdown table.
 
     bench/torch_overhead.py build/dev [--repeats 2]
 """
-import argparse
 import collections
 import json
 import pathlib
@@ -63,14 +62,13 @@ def loop(profiled):
 
 
 def main():
-    if sys.argv[1] == "--loop":
+    if sys.argv[1:2] == ["--loop"]:
         loop(sys.argv[2] == "profiled")
         return
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
+    parser = gpu.arguments_of(__doc__)
     parser.add_argument("--repeats", type=int, default=2)
     args = parser.parse_args()
-    tools = gpu.Tools(args.build)
+    tools = gpu.Tools(args.build, modules=["torch"])
     results = collections.defaultdict(list)
     for _ in range(args.repeats):
         for name, (mode, profiled) in STATES.items():

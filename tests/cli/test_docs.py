@@ -12,6 +12,10 @@ import unittest
 import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Commands of documents and docstrings: scripts by their path from the project's root, not handed to an interpreter.
+CALLS = re.compile(r"(?m)(?:^[ \t]*|[`|]\s*)((?:scripts|tests|bench|dashboards|\.ci)/[\w/.-]*\w)(?=[\s`]|$)")
+GPU_SCRIPTS = ("tests/gpu/check.py", "tests/gpu/soak.py", "tests/gpu/two_gpus.py", "tests/gpu/newcomer.py", "bench/gpu_overhead.py",
+               "bench/torch_overhead.py")
 KINDS = ("process", "step", "collective", "window", "mark", "host_launch", "loss")
 # scdoc puts a paragraph before and after everything; that is all that mandoc has to say about its pages.
 SCDOC_HABITS = re.compile(r"skipping paragraph macro: PP (empty|after)")
@@ -43,6 +47,26 @@ class Docs(cli.Test):
         self.assertEqual(set(state["processes"][0]["gpus"][0]), set(documented("### `gpus`")))
         self.assertEqual(set(state["processes"][0]["communicators"][0]), set(documented("### `communicators`")))
         self.assertEqual(set(state["collectives"][0]), set(documented("### `collectives`")))
+
+    def test_scripts_that_documents_call_are_executable(self):
+        texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md"),
+                 *(p for d in ("tests", "bench", "dashboards") for p in (ROOT / d).rglob("*.py")), *(ROOT / "scripts").iterdir()]
+        called = {name for text in texts for name in CALLS.findall(text.read_text(encoding="utf-8"))}
+        scripts = {name for name in called if (ROOT / name).is_file() and (ROOT / name).read_bytes().startswith(b"#!")}
+        self.assertLessEqual({"scripts/demo", "dashboards/build.py", *GPU_SCRIPTS}, scripts)
+        self.assertEqual([name for name in sorted(scripts) if not os.access(ROOT / name, os.X_OK)], [])
+
+    def test_gpu_scripts_say_what_is_missing(self):
+        # A PATH of Python alone: no nvidia-smi, whatever machine this is.
+        environment = {"PATH": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in GPU_SCRIPTS:
+            done = subprocess.run([sys.executable, ROOT / name, os.environ["CS_BUILD"]], env=environment, capture_output=True, text=True,
+                                  check=False)
+            said = (done.returncode, done.stdout, done.stderr)
+            self.assertEqual(said, (2, "", f"{pathlib.Path(name).name}: no NVIDIA GPU here (nvidia-smi not found)\n"))
+            helped = subprocess.run([sys.executable, ROOT / name, "--help"], env=environment, capture_output=True, text=True, check=False)
+            self.assertEqual((helped.returncode, helped.stderr), (0, ""), name)
+            self.assertIn(f"{name} build/dev", helped.stdout)
 
     def test_man_pages_are_up_to_date(self):
         subprocess.run([sys.executable, "-B", ROOT / "scripts" / "generate-docs", "--check", os.environ["CS_BUILD"]], check=True)

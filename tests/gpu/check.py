@@ -235,7 +235,10 @@ def torch_sessions(tools):
 
 
 def main():
-    tools = gpu.Tools(sys.argv[1] if len(sys.argv) > 1 else "build/dev")
+    parser = gpu.arguments_of(__doc__)
+    parser.add_argument("checks", nargs="?", metavar="CHECK,CHECK,...", help="only these")
+    args = parser.parse_args()
+    tools = gpu.Tools(args.build)
     tools.compile()
     plain = {kind: gpu.workload(tools, gpu.environment(tools, None, ""), "--kind", kind, "--steps", 150, "--sync")[0]
              for kind in ("ar", "nccl")}
@@ -252,7 +255,7 @@ def main():
         "overlap": lambda: torch_overlap(tools),
         "sessions": lambda: torch_sessions(tools),
     }
-    only = sys.argv[2].split(",") if len(sys.argv) > 2 else list(steps)
+    only = args.checks.split(",") if args.checks else list(steps)
     for name in only:
         try:
             steps[name]()

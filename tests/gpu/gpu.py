@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the GPU checks share: building the workload, running it injected, reading records back."""
+import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -12,10 +14,40 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-class Tools:
-    """Paths of what is under test, and the built workload."""
+def missing(what):
+    """Ends with 2: nothing was checked, since something that is needed for it is not here."""
+    print(f"{pathlib.Path(sys.argv[0]).name}: {what}", file=sys.stderr)
+    sys.exit(2)
 
-    def __init__(self, build):
+
+def arguments_of(text):
+    """A parser whose help is the script's docstring, with the one argument that all of them take."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build/dev", help="folder of the build that is checked (default: %(default)s)")
+    return parser
+
+
+def require(gpus=1, modules=()):
+    """GPUs as nvidia-smi lists them, and Python modules for the measured programs."""
+    smi = shutil.which("nvidia-smi")
+    if not smi:
+        missing("no NVIDIA GPU here (nvidia-smi not found)")
+    done = subprocess.run([smi, "-L"], capture_output=True, text=True, check=False)
+    found = sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    if found < gpus:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        missing(f"{gpus} GPUs are needed, nvidia-smi lists {found}" if found else
+                f"no NVIDIA GPU here (nvidia-smi: {said[0] if said else 'lists none'})")
+    for name in modules:
+        if not importlib.util.find_spec(name):
+            missing(f"the Python module {name} is needed ({sys.executable} finds none)")
+
+
+class Tools:
+    """Paths of what is under test, and the built workload. Ends with 2 where something is missing that require() names."""
+
+    def __init__(self, build, gpus=1, modules=()):
+        require(gpus, modules)
         self.build = pathlib.Path(build).resolve()
         self.library = self.build / "injector" / "libcollscope.so"
         self.command = self.build / "src" / "cli" / "collscope"
@@ -27,7 +59,7 @@ class Tools:
         self.layouts_before = self.work / "liblayouts_before.so"
         for path in (self.library, self.command):
             if not path.exists():
-                sys.exit(f"check: {path} is missing; build first (scripts/test)")
+                missing(f"{path} is missing; build first (scripts/test)")
 
     def compile(self):
         """Builds the CUDA programs, or takes those of CS_GPU_PREBUILT, a folder."""
@@ -37,7 +69,9 @@ class Tools:
             for path in names:
                 shutil.copy(pathlib.Path(prebuilt) / path.name, path)
             return
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+        if not nvcc:
+            missing("nvcc not found, neither in PATH nor in /usr/local/cuda/bin: a CUDA toolkit is needed")
         arch = os.environ.get("CS_GPU_ARCH", "native")
         here = ROOT / "tests" / "gpu"
         base = [nvcc, "-std=c++17", "-O2", f"-arch={arch}"]
@@ -49,7 +83,7 @@ class Tools:
                                      str(here / "layouts_before.cu")]),
         ]
         if any([job.wait() for job in jobs]):
-            sys.exit("check: nvcc failed")
+            sys.exit("nvcc failed: what it said is above")
         include = pathlib.Path(nvcc).resolve().parents[1] / "include"
         subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}",
                         f"-I{include.parent}/extras/CUPTI/include", "-o", str(self.bare),

@@ -41,7 +41,7 @@ def run(env, *prefix):
 
 
 def main():
-    tools = gpu.Tools(sys.argv[1] if len(sys.argv) > 1 else "build/dev")
+    tools = gpu.Tools(gpu.arguments_of(__doc__).parse_args().build, modules=["torch"])
     plain_env = dict(gpu.environment(tools, None, ""), NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
     # Compiled code is cached by the first run; the others find it.
     plain = run(plain_env)

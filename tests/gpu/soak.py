@@ -7,7 +7,6 @@ edges of windows, nothing lost, the program's output what it must be.
 
 Prints a line every ten seconds, then the verdict; exits 1 when a check failed.
 """
-import argparse
 import json
 import os
 import subprocess
@@ -39,8 +38,7 @@ def gpu_bytes(device):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
+    parser = gpu.arguments_of(__doc__)
     parser.add_argument("--kernels", type=int, default=100_000_000)
     parser.add_argument("--seconds", type=float, help="for so long, whatever number of kernels that makes")
     parser.add_argument("--device", type=int, default=0)

@@ -7,7 +7,6 @@ against CUDA events, waiting against a known delay, overlap. Prints a table, exi
 
 --keep: short segments of some scenarios are compressed into FOLDER (test data). --overhead: also the table of step times.
 """
-import argparse
 import collections
 import lzma
 import os
@@ -287,15 +286,14 @@ def overhead(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
+    parser = gpu.arguments_of(__doc__)
     parser.add_argument("--keep")
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--only", help="comma-separated names of scenarios")
     args = parser.parse_args()
     if args.keep:
         pathlib.Path(args.keep).mkdir(parents=True, exist_ok=True)
-    tools = gpu.Tools(args.build)
+    tools = gpu.Tools(args.build, gpus=2, modules=["torch"])
     tools.compile()
     steps = {
         "graph": lambda: graph(tools, args, "nccl-graph"),
