@@ -11,7 +11,8 @@ import sys
 SOURCE = {"type": "prometheus", "uid": "$datasource"}
 FILTER = 'job=~"$job", instance=~"$instance"'
 STEP = f'{FILTER}, phase=~"$phase"'
-COLLECTIVE = f'{STEP}, op=~"$op", impl=~"$impl", size=~"$size"'
+ANY_SIZE = f'{STEP}, op=~"$op", impl=~"$impl"'
+COLLECTIVE = f'{ANY_SIZE}, size=~"$size"'
 RATE = "$__rate_interval"
 
 
@@ -21,11 +22,17 @@ def rate(metric, labels, by=None):
 
 
 def quantile(q, metric, labels, by):
-    return f"histogram_quantile({q}, {rate(metric + '_bucket', labels, 'le, ' + by)})"
+    """Interpolated within classic buckets. Not a number where nothing was observed lately: the comparison leaves that out."""
+    return f"histogram_quantile({q}, {rate(metric + '_bucket', labels, 'le, ' + by)}) >= 0"
+
+
+def ratio(over, under):
+    """No sample, rather than NaN, where the denominator stands still: a phase that was seen once."""
+    return f"{over} / ({under} > 0)"
 
 
 def mean(metric, labels, by):
-    return f"{rate(metric + '_sum', labels, by)} / {rate(metric + '_count', labels, by)}"
+    return ratio(rate(metric + "_sum", labels, by), rate(metric + "_count", labels, by))
 
 
 def panel(kind, title, description, unit, *targets, width=12, height=8, **more):
@@ -50,24 +57,31 @@ def panel(kind, title, description, unit, *targets, width=12, height=8, **more):
     return body
 
 
+EXPOSED = mean("step_exposed_collective_seconds", STEP, "phase")
+IN_COLLECTIVES = mean("step_collective_seconds", STEP, "phase")
 ROWS = [
     ("The step", [
-        panel("stat", "Step time", "Median time of one step of the chosen phases.", "s",
-              (quantile(0.5, "step_duration_seconds", STEP, "phase"), "{{phase}}"), width=6, height=5),
+        panel("stat", "Mean step time", "Mean time of one step of the chosen phases.", "s",
+              (mean("step_duration_seconds", STEP, "phase"), "{{phase}}"), width=6, height=5),
         panel("stat", "Communication share", "Share of the step that is spent in collectives (union of their time).", "percentunit",
-              (f"{rate('step_collective_seconds_sum', STEP, 'phase')} / {rate('step_duration_seconds_sum', STEP, 'phase')}",
+              (ratio(rate("step_collective_seconds_sum", STEP, "phase"), rate("step_duration_seconds_sum", STEP, "phase")),
                "{{phase}}"), width=6, height=5),
-        panel("stat", "Exposed communication per step", "Time under collectives and under nothing else: the price of communication.", "s",
+        panel("stat", "Mean exposed communication per step",
+              "Mean time of a step under collectives and under nothing else: the price of communication.", "s",
               (mean("step_exposed_collective_seconds", STEP, "phase"), "{{phase}}"), width=6, height=5),
-        panel("stat", "Collectives per step", "How many collectives a step runs.", "short",
+        panel("stat", "Mean collectives per step", "How many collectives a step runs in the mean.", "short",
               (mean("step_collectives", STEP, "phase"), "{{phase}}"), width=6, height=5),
-        panel("timeseries", "Step time by phase", "Median and 99th percentile.", "s",
-              (quantile(0.5, "step_duration_seconds", STEP, "phase"), "{{phase}} p50"),
+        panel("timeseries", "Step time by phase",
+              "Mean and 99th percentile. The percentile is interpolated within a classic bucket, so up to the bucket's width off (docs/metrics.md).",
+              "s",
+              (mean("step_duration_seconds", STEP, "phase"), "{{phase}} mean"),
               (quantile(0.99, "step_duration_seconds", STEP, "phase"), "{{phase}} p99")),
-        panel("timeseries", "Where a step's time goes", "Mean per step: exposed communication, hidden communication, the rest.", "s",
-              (mean("step_exposed_collective_seconds", STEP, "phase"), "{{phase}} exposed"),
-              (mean("step_collective_seconds", STEP, "phase"), "{{phase}} in collectives"),
-              (mean("step_duration_seconds", STEP, "phase"), "{{phase}} step")),
+        panel("timeseries", "Where a step's time goes",
+              "Mean per step, in three parts that add up to the step: communication that nothing hides, communication under other work, and the "
+              "rest, without communication.", "s",
+              (EXPOSED, "{{phase}} exposed communication"),
+              (f"{IN_COLLECTIVES} - {EXPOSED}", "{{phase}} hidden communication"),
+              (f"{mean('step_duration_seconds', STEP, 'phase')} - {IN_COLLECTIVES}", "{{phase}} the rest")),
     ]),
     ("The collective", [
         panel("timeseries", "Median duration by implementation and size",
@@ -77,14 +91,14 @@ ROWS = [
               (quantile(0.99, "collective_duration_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
         panel("heatmap", "Durations", "How the durations are spread; two bands are two implementations, or contention.", "s",
               (rate("collective_duration_seconds_bucket", COLLECTIVE, "le"), "{{le}}")),
-        panel("timeseries", "Overlap", "Share of collective time under compute, copies, other collectives, or nothing.", "percentunit",
-              (f"{rate('collective_overlap_seconds_total', f'{STEP}, op=~{chr(34)}$op{chr(34)}, impl=~{chr(34)}$impl{chr(34)}', 'with')}"
-               f" / ignoring (with) group_left sum ({rate('collective_duration_seconds_sum', COLLECTIVE, 'phase')})", "{{with}}")),
+        panel("timeseries", "Overlap", "Share of collective time under compute, copies, other collectives, or nothing; of all sizes.", "percentunit",
+              (f"{rate('collective_overlap_seconds_total', ANY_SIZE, 'with')}"
+               f" / ignoring (with) group_left () ({rate('collective_duration_seconds_sum', ANY_SIZE)} > 0)", "{{with}}")),
         panel("timeseries", "Duration by what ran beside it", "The 99th percentile of collectives under copies or other collectives.", "s",
               (quantile(0.99, "collective_contended_duration_seconds",
                         f'{FILTER}, op=~"$op", impl=~"$impl", size=~"$size"', "with"), "with {{with}}")),
         panel("timeseries", "Copies beside collectives", "Time of collectives under copies, by where these go, per second.", "percentunit",
-              (rate("collective_copy_overlap_seconds_total", f'{STEP}, op=~"$op", impl=~"$impl"', "direction"), "{{direction}}")),
+              (rate("collective_copy_overlap_seconds_total", ANY_SIZE, "direction"), "{{direction}}")),
         panel("timeseries", "Bytes through collectives", "Message bytes while tracing, as nccl-tests counts them; divide by the traced share for what really flowed.", "Bps",
               (rate("collective_bytes_total", COLLECTIVE, "impl"), "{{impl}}")),
     ]),
@@ -92,19 +106,21 @@ ROWS = [
         panel("timeseries", "Mean duration by rank", "The straggler has the least: it never waits.", "s",
               (mean("collective_duration_seconds", COLLECTIVE, "rank"), "rank {{rank}}")),
         panel("timeseries", "Waiting by rank", "Mean time a rank waits for the last one.", "s",
-              (mean("collective_wait_seconds", f'{STEP}, op=~"$op", impl=~"$impl"', "rank"), "rank {{rank}}")),
+              (mean("collective_wait_seconds", ANY_SIZE, "rank"), "rank {{rank}}")),
         panel("timeseries", "Last arrivals", "Share of the collectives at which a rank arrives last.", "percentunit",
-              (f"{rate('collective_last_arrivals_total', STEP, 'instance, gpu, rank')} / {rate('collectives_matched_total', STEP, 'instance, gpu, rank')}",
+              (ratio(rate("collective_last_arrivals_total", STEP, "instance, gpu, rank"),
+                     rate("collectives_matched_total", STEP, "instance, gpu, rank")),
                "rank {{rank}} (GPU {{gpu}})")),
-        panel("timeseries", "Transfer time", "Duration without waiting: the least over the ranks.", "s",
+        panel("timeseries", "Median transfer time", "Duration without waiting: the least over the ranks.", "s",
               (quantile(0.5, "collective_transfer_seconds", COLLECTIVE, "impl, size"), "{{impl}} <= {{size}} B")),
         panel("timeseries", "Bus bandwidth", "While all ranks are there, as nccl-tests defines it: against what the link can do.", "Bps",
-              (f"{rate('collective_transfer_bus_bytes_total', COLLECTIVE, 'op, impl, size')} / {rate('collective_transfer_seconds_sum', COLLECTIVE, 'op, impl, size')}",
+              (ratio(rate("collective_transfer_bus_bytes_total", COLLECTIVE, "op, impl, size"),
+                     rate("collective_transfer_seconds_sum", COLLECTIVE, "op, impl, size")),
                "{{op}} {{impl}} <= {{size}} B")),
     ]),
     ("The tool itself", [
         panel("timeseries", "Traced share of the time", "Deep: a record per kernel.", "percentunit",
-              (f"{rate('trace_seconds_total', FILTER, 'depth')} / ignoring (depth) group_left {rate('trace_seconds_total', FILTER)}",
+              (f"{rate('trace_seconds_total', FILTER, 'depth')} / ignoring (depth) group_left () ({rate('trace_seconds_total', FILTER)} > 0)",
                "{{depth}}")),
         panel("timeseries", "Lost records", "By cause; zero is normal but for bad_timestamp: the kernels that ran when a window ended.", "ops",
               (rate("records_lost_total", FILTER, "cause"), "{{cause}}")),
