@@ -162,7 +162,7 @@ static const struct cs_family families[CS_FAMILY_COUNT] = {
 		"", "Observations that went to a family's series with the value other in every label because of --collscope.max-series.",
 		NO_LABELS},
 	[CS_FAMILY_EXPORTER_DROPPED] = {"collscope_exporter_observations_dropped", CS_TYPE_COUNTER, CS_COMBINE_SUM,
-		"", "Observations that were dropped because memory ran out.",
+		"", "Observations that were dropped: memory ran out, or a record was of a time that is yet to come, as after the clock was set back.",
 		NO_LABELS},
 	[CS_FAMILY_PROCESS_CPU] = {"process_cpu_seconds", CS_TYPE_COUNTER, CS_COMBINE_SUM,
 		"seconds", "Total user and system CPU time spent in seconds.", NO_LABELS},

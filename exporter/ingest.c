@@ -110,6 +110,7 @@ cs_ingest_new(const struct cs_ingest_options *options, struct cs_ingest **ingest
 		goto fail;
 	}
 	made->started_ns = cs_clock_realtime_ns();
+	cs_analysis_tell_clock(made->analysis, made->started_ns);
 	made->stall_ns = options->stall_ns;
 	cs_series_table_init(&made->table, options->max_series);
 	processes_options.directory = made->directory;
@@ -293,6 +294,14 @@ advance_to(struct cs_ingest *ingest, uint64_t time_ns)
 	ingest->advanced_ns = time_ns;
 }
 
+static void
+tell_clock(struct cs_ingest *ingest, uint64_t clock_ns)
+{
+	lock_for_ingest(ingest);
+	cs_analysis_tell_clock(ingest->analysis, clock_ns);
+	unlock(ingest);
+}
+
 /* In small steps over the stretch in which records wait: results of one step are freed before those of the
  * next are made, and scrapes get in between. */
 static void
@@ -337,6 +346,7 @@ cs_ingest_turn(struct cs_ingest *ingest)
 		/* Being behind with a process turns no time back; only the clock does. */
 		if (reached_ns < ingest->advanced_ns && clock_ns >= ingest->advanced_ns)
 			reached_ns = ingest->advanced_ns;
+		tell_clock(ingest, clock_ns);
 		advance(ingest, reached_ns);
 	}
 	if (total >= BACKLOG_RECORDS)

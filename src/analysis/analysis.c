@@ -378,12 +378,12 @@ keep(struct cs_source *source, const struct cs_record *record)
 static bool
 is_too_far_ahead(const struct cs_analysis *analysis, uint64_t start_ns)
 {
-	bool unsettled = analysis->now_ns < analysis->unsettled_until_ns;
+	uint64_t clock_ns = analysis->clock_ns ? analysis->clock_ns : analysis->now_ns;
+	bool unsettled = clock_ns < analysis->unsettled_until_ns;
 
 	if (start_ns > LATEST_NS)
 		return true;
-	return analysis->now_ns &&
-	       start_ns > analysis->now_ns + (unsettled ? UNSETTLED_FUTURE_NS : FUTURE_NS);
+	return clock_ns && start_ns > clock_ns + (unsettled ? UNSETTLED_FUTURE_NS : FUTURE_NS);
 }
 
 static int
@@ -511,6 +511,14 @@ cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns)
 		return;
 	release_in_slices(analysis, analysis->now_ns - analysis->horizon_ns);
 	settle(analysis, false);
+}
+
+void
+cs_analysis_tell_clock(struct cs_analysis *analysis, uint64_t clock_ns)
+{
+	if (analysis->clock_ns == 0)
+		analysis->unsettled_until_ns = clock_ns + UNSETTLED_NS;
+	analysis->clock_ns = clock_ns;
 }
 
 static bool

@@ -178,6 +178,13 @@ int cs_analysis_ingest(
  * tell that as the time. */
 #define CS_ANALYSIS_STEP_BACK_NS 10000000000ULL
 void cs_analysis_advance(struct cs_analysis *analysis, uint64_t now_ns);
+/*
+ * The clock of a reader of live processes (CLOCK_REALTIME), which may have read of one of them less than of
+ * another: what is a minute ahead of it is dropped, and counted so. Where it is not told, the time of
+ * cs_analysis_advance stands for it. Told before the first records, it says also that those which are 5 s
+ * ahead are from before the clock was set back. With each advance, before that.
+ */
+void cs_analysis_tell_clock(struct cs_analysis *analysis, uint64_t clock_ns);
 /* Hands out everything. */
 void cs_analysis_drain(struct cs_analysis *analysis);
 

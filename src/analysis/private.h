@@ -293,6 +293,7 @@ struct cs_analysis {
 	struct cs_analysis_sink sink;
 	uint64_t horizon_ns;
 	uint64_t now_ns;             /* latest cs_analysis_advance */
+	uint64_t clock_ns;           /* latest cs_analysis_tell_clock; 0 never */
 	uint64_t unsettled_until_ns; /* the clock was set back: records from before may still come; 0 never */
 	size_t pending;              /* records in all waiting rooms */
 	size_t pending_max;

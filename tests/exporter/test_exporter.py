@@ -789,6 +789,36 @@ class Processes(Case):
         server = self.exporter("--collscope.stall=20s")
         wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
 
+    def test_after_the_clock_was_set_back(self):
+        """An exporter that starts then finds records from an hour ahead before those of now, and takes the latter as ever."""
+        writer, label = self.rank(5, 8)
+
+        def launch(begin, correlation, count):
+            for i in range(count):
+                start = begin + i * 500 * US
+                writer.collective(label, start, start + 100 * US, 43008, node=i + 1, correlation=correlation)
+
+        for begin in (time.time_ns() + 3600 * 10**9, time.time_ns() - 60 * 10**9):
+            for step in range(4):
+                launch(begin + step * 10_000 * US, step + 1 + begin % 1000, 4 if step < 3 else 2)
+        server = self.exporter("--collscope.stall=20s")
+        wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="5", rank="5", op="all_reduce", impl="nccl") > 25)
+        self.assertEqual(pick(server.samples(), "step_duration_seconds_count", gpu="5"), 3)
+
+    def test_backlogs_of_different_length(self):
+        """Two processes, each with more records than one read takes: those of the last second of one, of ten minutes of the other."""
+        begins = (600, 100_000 * US), (1, 90 * US)
+        for gpu, (seconds, period) in enumerate(begins):
+            writer = self.writer(16384)
+            writer.say("gpu", gpu)
+            label = int(writer.say("label", "all_reduce", "nccl", 43008, 0, 1, 0, 0))
+            start = time.time_ns() - seconds * 10**9
+            writer.collective(label, start, start + 50 * US, 43008)
+            writer.say("repeat", 5999, period)
+        server = self.exporter()
+        wait_for(lambda: sum(pick(server.samples(), "collective_duration_seconds_count", gpu=str(gpu)) for gpu in range(2)) == 12000)
+        self.assertEqual(pick(server.samples(), "exporter_observations_dropped_total"), 0)
+
     def test_stalls_are_said_once(self):
         """Two GPUs of one process stand still, each since a moment of its own; one goes on and stops again."""
         writer, label = self.rank(5, 8)
