@@ -17,14 +17,18 @@
  * largest ring's records. */
 #define POLL_RECORDS_MAX (4ULL * 1048576)
 
+/* Clocks are set back now and then; what a ring says beyond that is nonsense. */
+#define SET_BACK_MAX 16U
+
 struct source {
 	struct cs_target *target;
 	uint32_t id; /* the analysis's */
 	bool added;
 	size_t next;
 	size_t count;
-	uint64_t taken; /* in this poll */
-	bool dry;       /* the ring had nothing more in this poll */
+	uint64_t taken;     /* in this poll */
+	bool dry;           /* the ring had nothing more in this poll */
+	uint64_t newest_ns; /* of what tells the time, since the clock was last set back */
 	struct cs_record records[BUFFER_RECORDS];
 };
 
@@ -33,7 +37,8 @@ struct cs_feed {
 	struct cs_analysis *analysis;
 	struct source **sources;
 	size_t count;
-	int failure;        /* -ENOMEM met while reading */
+	int failure; /* -ENOMEM met while reading */
+	unsigned int set_back_count;
 	uint64_t polled_ns; /* CLOCK_REALTIME when the last poll began: what came until then has been read */
 };
 
@@ -165,20 +170,44 @@ refill(struct cs_feed *feed, struct source *source)
 	source->dry = source->count == 0;
 }
 
+/* What is written soon after its end; others may wait for long for what they tell. */
+static bool
+tells_time(const struct cs_record *record)
+{
+	return record->type == CS_RECORD_COLLECTIVE || record->type == CS_RECORD_BUSY ||
+	       record->type == CS_RECORD_GRAPH_LAUNCH || record->type == CS_RECORD_WINDOW_OPEN;
+}
+
+/* Between this record and those before it the clock was set back. */
+static bool
+is_set_back(const struct cs_feed *feed, const struct source *source, const struct cs_record *record)
+{
+	return feed->set_back_count < SET_BACK_MAX && tells_time(record) &&
+	       source->newest_ns > CS_ANALYSIS_STEP_BACK_NS &&
+	       record->end_ns < source->newest_ns - CS_ANALYSIS_STEP_BACK_NS;
+}
+
 /* The records at the head of the buffer that ended by until_ns. Order in a ring is nearly that of end times;
  * what is a little late is within the analysis's horizon. */
 static size_t
-slice(const struct source *source, uint64_t until_ns)
+slice(const struct cs_feed *feed, struct source *source, uint64_t until_ns)
 {
 	size_t end = source->next;
 
-	while (end < source->count && source->records[end].end_ns <= until_ns)
-		end++;
+	for (; end < source->count && source->records[end].end_ns <= until_ns; end++) {
+		const struct cs_record *record = &source->records[end];
+
+		if (is_set_back(feed, source, record))
+			break;
+		if (tells_time(record) && record->end_ns > source->newest_ns)
+			source->newest_ns = record->end_ns;
+	}
 	return end - source->next;
 }
 
+/* The first end of any that waits, on either side of a moment at which the clock was set back. */
 static bool
-earliest(const struct cs_feed *feed, uint64_t *end_ns)
+earliest(const struct cs_feed *feed, bool after_set_back, uint64_t *end_ns)
 {
 	bool any = false;
 
@@ -186,13 +215,32 @@ earliest(const struct cs_feed *feed, uint64_t *end_ns)
 	for (size_t i = 0; i < feed->count; i++) {
 		const struct source *source = feed->sources[i];
 
-		if (source->next >= source->count)
+		if (source->next >= source->count ||
+			is_set_back(feed, source, &source->records[source->next]) != after_set_back)
 			continue;
 		any = true;
 		if (source->records[source->next].end_ns < *end_ns)
 			*end_ns = source->records[source->next].end_ns;
 	}
 	return any;
+}
+
+/* All that is from before the clock was set back has been taken: all sources go on together from the time of
+ * the first that waits. */
+static void
+turn_back(struct cs_feed *feed, uint64_t first_ns)
+{
+	uint64_t newest_ns = 0;
+
+	for (size_t i = 0; i < feed->count; i++) {
+		if (feed->sources[i]->newest_ns > newest_ns)
+			newest_ns = feed->sources[i]->newest_ns;
+		feed->sources[i]->newest_ns = 0;
+	}
+	feed->set_back_count++;
+	cs_analysis_tell_clock(feed->analysis, feed->polled_ns);
+	cs_analysis_advance(feed->analysis, newest_ns);
+	cs_analysis_advance(feed->analysis, first_ns);
 }
 
 int
@@ -202,6 +250,8 @@ cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
 	uint64_t total = 0;
 
 	feed->polled_ns = cs_clock_realtime_ns();
+	if (feed->set_back_count)
+		cs_analysis_tell_clock(feed->analysis, feed->polled_ns);
 	for (size_t i = 0; i < feed->count; i++) {
 		feed->sources[i]->dry = false;
 		feed->sources[i]->taken = 0;
@@ -211,12 +261,15 @@ cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
 			refill(feed, feed->sources[i]);
 		if (feed->failure)
 			return feed->failure;
-		if (!earliest(feed, &until_ns))
-			break;
+		if (!earliest(feed, false, &until_ns)) {
+			if (!earliest(feed, true, &until_ns))
+				break;
+			turn_back(feed, until_ns);
+		}
 		until_ns = until_ns > UINT64_MAX - SLICE_NS ? UINT64_MAX : until_ns + SLICE_NS;
 		for (size_t i = 0; i < feed->count; i++) {
 			struct source *source = feed->sources[i];
-			size_t count = slice(source, until_ns);
+			size_t count = slice(feed, source, until_ns);
 			int result;
 
 			if (count == 0)

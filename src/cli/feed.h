@@ -29,8 +29,9 @@ void cs_feed_destroy(struct cs_feed *feed); /* NULL is fine */
 /* Adds what cs_targets_rescan has brought. 0 or -ENOMEM. */
 int cs_feed_update(struct cs_feed *feed);
 
-/* Reads and analyses all records that are in the rings now; *record_count gets how many (may be NULL). A
- * segment that has become unreadable is said, and dropped. 0 or -ENOMEM. */
+/* Reads and analyses all records that are in the rings now, also where the clock was set back while they were
+ * written: first what is from before that, of all processes, then the rest. *record_count gets how many (may
+ * be NULL). A segment that has become unreadable is said, and dropped. 0 or -ENOMEM. */
 int cs_feed_poll(struct cs_feed *feed, uint64_t *record_count);
 /* CLOCK_REALTIME at which the last poll began; 0 before the first. A reader that is kept from running has not
  * seen what came meanwhile, so this, not the clock, is how far the records are known. */

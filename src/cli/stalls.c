@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stalls.h"
 
+#include "clock.h"
 #include "collective.h"
 #include "units.h"
 
@@ -14,8 +15,11 @@ cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns, uint64_t 
 	for (size_t i = 0; i < targets->count; i++) {
 		const struct cs_target *target = targets->items[i];
 
-		if (target->alive && target->status.last_record_end_ns != 0 &&
-			now_ns > target->status.last_record_end_ns + threshold_ns)
+		uint64_t newest_ns = target->status.last_record_end_ns;
+
+		/* Ahead of the clock it is from before that was set back, and tells nothing of now. */
+		if (target->alive && newest_ns != 0 &&
+			(now_ns > newest_ns + threshold_ns || newest_ns > now_ns + CS_NS_PER_S))
 			return true;
 	}
 	return false;

@@ -41,7 +41,8 @@ struct cs_stalls {
 };
 
 /* Whether it is worth reading all rings: a running process has ended no kernel that was traced for
- * threshold_ns. Between windows that says little, but a rank may stand still there. */
+ * threshold_ns, or none since the clock was set back. Between windows that says little, but a rank may stand
+ * still there. */
 bool cs_stalls_suspected(const struct cs_targets *targets, uint64_t now_ns, uint64_t threshold_ns);
 
 /* After cs_feed_poll, before cs_feed_drain. 0 or -ENOMEM. */

@@ -46,6 +46,15 @@ class Dump(cli.Test):
         (loss,) = cli.of_kind(objects, "loss")
         self.assertEqual((loss["cause"], loss["count"], loss["start_ns"]), ("cupti_dropped", 5, at + 90000))
 
+    def test_clock_set_back(self):
+        """Two ranks, of each the records of an hour ahead before those of now: all are steps, matched with each other."""
+        writers = [self.write(rank=rank, world=2, launches=LAUNCHES, collectives=PER_LAUNCH, age_ms=-3600_000, hold=1) for rank in range(2)]
+        for writer in writers:
+            writer.write_more()
+        steps = [o for o in self.dump("--kind", "step") if o["collectives"] == PER_LAUNCH]
+        for writer in writers:
+            self.assertEqual(len([o for o in steps if o["pid"] == writer.pid]), 2 * LAUNCHES)
+
     def test_rule_by_range(self):
         """The range holds the first launch's call and, as the others' calls were not seen, their steps."""
         self.write()
