@@ -312,6 +312,7 @@ main(int argc, char **argv)
 {
 	struct exporter exporter = {.lock_fd = -1, .signal_fd = -1};
 	enum cs_options_action action;
+	struct cs_log_value said;
 	struct cs_error error;
 	int result;
 
@@ -338,7 +339,7 @@ main(int argc, char **argv)
 	if (result == 0)
 		serve(&exporter);
 	else if (result != -EWOULDBLOCK || !exporter.options.automatic)
-		cs_log_error("Cannot start error=\"%s\"", error.text);
+		cs_log_error("Cannot start error=\"%s\"", cs_log_value(&said, error.text));
 	stop(&exporter);
 	return result == 0 || (result == -EWOULDBLOCK && exporter.options.automatic) ? EXIT_FINE
 										     : EXIT_FAILED;

@@ -132,6 +132,7 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 {
 	struct cs_rejected *rejected = find_rejected(processes, name);
 	enum cs_rejection reason = reason_of(code);
+	struct cs_log_value said;
 	bool is_news = !rejected || rejected->inode != file->st_ino || rejected->reason != reason;
 
 	if (!rejected) {
@@ -149,7 +150,7 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	/* A segment that is being filled is no news. */
 	if (is_news && reason != CS_REJECTION_INCOMPLETE)
 		cs_log_warn("A segment cannot be used reason=%s error=\"%s\"", cs_rejection_name(reason),
-			sentence);
+			cs_log_value(&said, sentence));
 }
 
 /* Whether the reason lies in the file. The others pass with time: a writer that is at work, a lack of
@@ -199,6 +200,7 @@ static int
 open_process(struct cs_processes *processes, const char *path, const char *name, const struct stat *file,
 	struct cs_error *error)
 {
+	struct cs_log_value command;
 	struct cs_traced *traced;
 	int result;
 
@@ -214,7 +216,7 @@ open_process(struct cs_processes *processes, const char *path, const char *name,
 	traced->in_directory = true;
 	processes->items[processes->count++] = traced;
 	cs_log_info("Following a process pid=%u command=\"%s\" segment=%s", traced->dictionary->process.pid,
-		traced->dictionary->process.comm, path);
+		cs_log_value(&command, traced->dictionary->process.comm), path);
 	return 0;
 }
 
@@ -264,12 +266,13 @@ static void
 advance_stage(struct cs_processes *processes, struct cs_traced *traced, uint64_t now_ns)
 {
 	const struct cs_processes_options *options = &processes->options;
+	struct cs_log_value command;
 
 	if (traced->stage == CS_TRACED_LIVE && has_died(traced)) {
 		traced->stage = CS_TRACED_DEAD;
 		traced->died_ns = now_ns;
 		cs_log_info("A process is gone pid=%u command=\"%s\"", traced->dictionary->process.pid,
-			traced->dictionary->process.comm);
+			cs_log_value(&command, traced->dictionary->process.comm));
 	}
 	if (traced->stage == CS_TRACED_DEAD && now_ns - traced->died_ns >= options->linger_ns) {
 		cs_traced_retire(traced);

@@ -386,3 +386,14 @@ cs_log(enum cs_log_level level, const char *format, ...)
 out:
 	errno = saved_errno;
 }
+
+const char *
+cs_log_value(struct cs_log_value *value, const char *text)
+{
+	size_t length = strnlen(text, sizeof(value->text) - 1);
+
+	for (size_t i = 0; i < length; i++)
+		value->text[i] = (char)(text[i] == '"' ? '\'' : text[i] == '\\' ? '/' : text[i]);
+	value->text[length] = '\0';
+	return value->text;
+}

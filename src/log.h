@@ -23,6 +23,14 @@ int cs_log_format_parse(const char *name); /* enum value or -EINVAL */
 int cs_log_enabled(enum cs_log_level level);
 void cs_log(enum cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A text for a value in quotes (error=\"%s\"), which would end at a quote of its own: those become single
+ * ones, backslashes slashes. Cut where a message has no room; valid as long as `value`. Returns value->text.
+ */
+struct cs_log_value {
+	char text[896];
+};
+const char *cs_log_value(struct cs_log_value *value, const char *text);
+
 #define cs_log_error(...) cs_log(CS_LOG_ERROR, __VA_ARGS__)
 #define cs_log_warn(...)  cs_log(CS_LOG_WARN, __VA_ARGS__)
 #define cs_log_info(...)  cs_log(CS_LOG_INFO, __VA_ARGS__)

@@ -224,6 +224,17 @@ class Run(cli.Test):
                                                 "error=\"no such directory\"' >&2\n"),
                          "collscope: warn: The exporter has ended, so there will be no metrics: no such directory\n")
 
+    def test_no_address(self):
+        """The real exporter's reason, which has quotes of its own, in one sentence."""
+        self.env.pop("COLLSCOPE_EXPORTER", None)
+        exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
+        for _ in range(50):
+            done = self.run_program("true", options=["--exporter-path", exporter, "--listen", "nowhere"])
+            if "is not up yet" not in done.stderr:
+                break
+        self.assertEqual(done.stderr, "collscope: warn: The exporter has ended, so there will be no metrics: "
+                         "'nowhere' is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT\n")
+
     def test_port_taken(self):
         """The real exporter. Whoever has the port, and what to do, is told in the terminal and stays in exporter.log."""
         exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")

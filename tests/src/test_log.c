@@ -126,6 +126,23 @@ test_logfmt(void **state)
 		" level=info component=collscope-exporter msg=\"No data: a=b is inside. Really\"\n");
 }
 
+/* A value with quotes of its own stays one value. */
+static void
+test_value(void **state)
+{
+	char long_text[2000];
+	struct cs_log_value value;
+
+	(void)state;
+	cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_LOGFMT);
+	cs_log_error("Cannot start error=\"%s\"", cs_log_value(&value, "\"x\" is no address\" pid=7\\"));
+	assert_non_null(strstr(line(), " msg=\"Cannot start\" error=\"'x' is no address' pid=7/\"\n"));
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	cs_log_error("Cannot start error=\"%s\"", cs_log_value(&value, long_text));
+	assert_non_null(strstr(line(), " msg=\"Cannot start\" error=\"xxx"));
+}
+
 static void
 test_json(void **state)
 {
@@ -277,6 +294,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_levels, setup, teardown),
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_value, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_length, setup, teardown),
