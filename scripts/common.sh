@@ -48,11 +48,11 @@ install_packages() {
 # A virtual environment for the Python tools that Debian 12 lacks or has too old; made once in build/.
 PYTHON_VENV=$ROOT/build/python
 python_tools() {
-    local stamp=$PYTHON_VENV/.done-1
+    local stamp=$PYTHON_VENV/.done-2
     [ -e "$stamp" ] && return 0
     python3 -m venv "$PYTHON_VENV" || die "cannot make a Python environment in build/python"
-    "$PYTHON_VENV/bin/pip" install -q --disable-pip-version-check 'prometheus_client>=0.20,<1' >&2 ||
-        die "cannot install prometheus_client from PyPI"
+    "$PYTHON_VENV/bin/pip" install -q --disable-pip-version-check 'prometheus_client>=0.20,<1' 'PyYAML>=6,<7' >&2 ||
+        die "cannot install prometheus_client and PyYAML from PyPI"
     touch "$stamp"
 }
 

@@ -48,6 +48,12 @@ class Docs(cli.Test):
         self.assertEqual(set(state["processes"][0]["communicators"][0]), set(documented("### `communicators`")))
         self.assertEqual(set(state["collectives"][0]), set(documented("### `collectives`")))
 
+    def test_readme_names_what_building_needs(self):
+        common = (ROOT / "scripts" / "common.sh").read_text(encoding="utf-8")
+        packages = set(re.search(r"BUILD_PACKAGES=\(([^)]*)\)", common).group(1).split())
+        line = re.search(r"Building needs `([^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8")).group(1)
+        self.assertEqual(set(line.split()), packages - {"libcmocka-dev", "python3", "python3-venv"})  # tests and headers alone need those
+
     def test_scripts_that_documents_call_are_executable(self):
         texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md"),
                  *(p for d in ("tests", "bench", "dashboards") for p in (ROOT / d).rglob("*.py")), *(ROOT / "scripts").iterdir()]
