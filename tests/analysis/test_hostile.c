@@ -48,7 +48,7 @@ static struct cs_record
 random_record(uint64_t around_ns)
 {
 	struct cs_record record = {
-		.type = (uint8_t)(roll(20) ? 1 + roll(8) : roll(256)),
+		.type = (uint8_t)(roll(20) ? 1 + roll(CS_RECORD_TYPE_COUNT - 1) : roll(256)),
 		.flags = (uint8_t)(roll(4) ? roll(2) : roll(256)),
 		.gpu = (uint8_t)(roll(20) ? roll(2) : roll(256)),
 		.klass = (uint8_t)(roll(20) ? roll(2) : roll(256)),
@@ -130,6 +130,8 @@ play(const struct cs_analysis_options *options)
 			cs_analysis_ingest(scene.analysis, rank->source, &record, 1);
 		}
 		now_ns += roll(40000000);
+		if (options->incomplete_steps && roll(4) == 0)
+			cs_analysis_tell_clock(scene.analysis, now_ns + (roll(10) ? 0 : 1000 * MS));
 		if (roll(3))
 			cs_analysis_advance(scene.analysis, now_ns + (roll(10) ? 0 : 1000 * MS));
 		cs_analysis_list_stalls(scene.analysis, now_ns, roll(2) ? 0 : 1000, ignore_stall, NULL);
