@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -313,5 +314,12 @@ cs_feed_list_stalls(struct cs_feed *feed, uint64_t threshold_ns,
 void
 cs_feed_drain(struct cs_feed *feed)
 {
+	struct cs_analysis_counts counts;
+
 	cs_analysis_drain(feed->analysis);
+	cs_analysis_read_counts(feed->analysis, &counts);
+	if (counts.dropped)
+		cs_log_warn("Records are left out whose time cannot be, or for want of memory: "
+			    "count=%" PRIu64,
+			counts.dropped);
 }

@@ -41,7 +41,7 @@ void cs_feed_advance(struct cs_feed *feed);
 /* cs_analysis_list_stalls as of cs_feed_polled_ns, which is told who has ended; after cs_feed_advance. */
 size_t cs_feed_list_stalls(struct cs_feed *feed, uint64_t threshold_ns,
 	void (*take)(void *context, const struct cs_stall *stall), void *context);
-/* Hands out everything: at the end. */
+/* Hands out everything, and says on stderr how many records the analysis could not take: at the end. */
 void cs_feed_drain(struct cs_feed *feed);
 
 #endif

@@ -46,6 +46,14 @@ class Dump(cli.Test):
         (loss,) = cli.of_kind(objects, "loss")
         self.assertEqual((loss["cause"], loss["count"], loss["start_ns"]), ("cupti_dropped", 5, at + 90000))
 
+    def test_impossible_times(self):
+        """Of a hundred years from now: nothing can be made of them, and that is said."""
+        self.write(launches=LAUNCHES, collectives=PER_LAUNCH, age_ms=-100 * 365 * 86400_000)
+        for words in (["dump"], ["status", "--collectives"]):
+            done = self.run_command(*words)
+            self.assertRegex(done.stderr, r"warn: Records are left out whose time cannot be, or for want of memory: count=[0-9]+\n")
+        self.assertEqual(cli.of_kind(self.dump(), "collective"), [])
+
     def test_clock_set_back(self):
         """Two ranks, of each the records of an hour ahead before those of now: all are steps, matched with each other."""
         writers = [self.write(rank=rank, world=2, launches=LAUNCHES, collectives=PER_LAUNCH, age_ms=-3600_000, hold=1) for rank in range(2)]
