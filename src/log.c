@@ -332,26 +332,42 @@ is_stderr(void)
 	return !S_ISREG(status.st_mode) || (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
 }
 
-/* SIGPIPE is held back, and taken away again if this write made it. poll: a pipe that can be written to has
- * room for a line, unless others write to it in this very moment. */
+/* A signal that the write made, and that nobody is to get. */
+static void
+take_away(int signal_number)
+{
+	static const struct timespec now = {0, 0};
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, signal_number);
+	while (sigtimedwait(&signals, NULL, &now) < 0 && errno == EINTR)
+		;
+}
+
+/* What ends a process that writes: SIGPIPE, and SIGXFSZ where a file may not grow (ulimit -f). They are held
+ * back, and taken away again if this write made them. poll: a pipe that can be written to has room for a
+ * line, unless others write to it in this very moment. */
 static void
 write_as_guest(const char *bytes, size_t count)
 {
-	static const struct timespec now = {0, 0};
 	struct pollfd poll_stderr = {.fd = STDERR_FILENO, .events = POLLOUT};
-	sigset_t pipe_signal, before, pending;
+	sigset_t held, before, pending;
 
 	if (!is_stderr() || poll(&poll_stderr, 1, 0) != 1 || !(poll_stderr.revents & POLLOUT))
 		return;
-	sigemptyset(&pipe_signal);
-	sigaddset(&pipe_signal, SIGPIPE);
-	if (pthread_sigmask(SIG_BLOCK, &pipe_signal, &before))
+	sigemptyset(&held);
+	sigaddset(&held, SIGPIPE);
+	sigaddset(&held, SIGXFSZ);
+	if (pthread_sigmask(SIG_BLOCK, &held, &before))
 		return;
 	sigpending(&pending);
-	if (write(STDERR_FILENO, bytes, count < PIPE_BUF ? count : PIPE_BUF) < 0 && errno == EPIPE &&
-		!sigismember(&pending, SIGPIPE))
-		while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
-			;
+	if (write(STDERR_FILENO, bytes, count < PIPE_BUF ? count : PIPE_BUF) < 0) {
+		int made = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+
+		if (made && !sigismember(&pending, made))
+			take_away(made);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -14,8 +14,9 @@ enum cs_log_format { CS_LOG_PLAIN = 0, CS_LOG_LOGFMT = 1, CS_LOG_JSON = 2 };
 /* component: static string, "collscope", "collscope-exporter", ... Call before threads start. */
 void cs_log_setup(const char *component, enum cs_log_level level, enum cs_log_format format);
 /* For a guest in somebody's process: from now on a line is dropped where writing it would end the process
- * (SIGPIPE) or wait (a full pipe), and when descriptor 2 has become something else since this call, a file
- * that the host may have opened under that number (unless it appends, as logs do). Call before threads start.
+ * (SIGPIPE, SIGXFSZ) or wait (a full pipe), and when descriptor 2 has become something else since this call,
+ * a file that the host may have opened under that number (unless it appends, as logs do). Call before threads
+ * start.
  */
 void cs_log_be_guest(void);
 int cs_log_level_parse(const char *name);  /* enum value or -EINVAL */

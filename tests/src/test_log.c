@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,6 +264,34 @@ test_guest_keeps_pending_signal(void **state)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* ulimit -f: the default end of SIGXFSZ would be the host's. */
+static void
+test_guest_with_a_file_that_may_not_grow(void **state)
+{
+	const struct rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+	const struct rlimit any = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+	char path[] = "/tmp/collscope-log-XXXXXX";
+	int file = mkstemp(path);
+	sigset_t pending;
+
+	(void)state;
+	assert_true(file >= 0);
+	dup2(file, STDERR_FILENO);
+	cs_log_be_guest();
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	cs_log_info("No room for this.");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &any), 0);
+	sigpending(&pending);
+	assert_int_equal(sigismember(&pending, SIGXFSZ), 0);
+	assert_int_equal(lseek(file, 0, SEEK_END), 0);
+	cs_log_info("And for this.");
+	assert_true(lseek(file, 0, SEEK_END) > 0);
+	dup2(pipe_ends[1], STDERR_FILENO);
+	cs_log_be_guest();
+	close(file);
+	unlink(path);
+}
+
 /* The host has closed its standard error, and the next file that it opened has that number. */
 static void
 test_guest_leaves_a_file_alone(void **state)
@@ -301,6 +330,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_errno, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_guest_with_nobody_reading, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_guest_keeps_pending_signal, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_guest_with_a_file_that_may_not_grow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_guest_leaves_a_file_alone, setup, teardown),
 	};
 
