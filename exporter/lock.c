@@ -80,16 +80,21 @@ cs_lock_take(const char *directory, struct cs_error *error)
 	return cs_error_set(error, -EWOULDBLOCK, "other exporters keep coming and going in %s", directory);
 }
 
-void
+int
 cs_lock_describe(int fd, const char *address)
 {
 	char text[256];
 	int length = snprintf(text, sizeof(text), "pid %ld\naddress %s\n", (long)getpid(), address);
+	ssize_t written;
 
-	if (length < 0 || (size_t)length >= sizeof(text) || ftruncate(fd, 0) < 0)
-		return;
-	if (pwrite(fd, text, (size_t)length, 0) != length)
-		return;
+	if (length < 0 || (size_t)length >= sizeof(text))
+		return -ENAMETOOLONG;
+	if (ftruncate(fd, 0) < 0)
+		return -errno;
+	written = pwrite(fd, text, (size_t)length, 0);
+	if (written < 0)
+		return -errno;
+	return written == length ? 0 : -ENOSPC;
 }
 
 void

@@ -22,8 +22,8 @@
 /* A descriptor >= 0 that holds the lock. -EWOULDBLOCK: another process has it (its pid and address, if they
  * can be read, are in the error's text). Other negative errno: the file cannot be made or opened. */
 int cs_lock_take(const char *directory, struct cs_error *error);
-/* Writes pid and address into the file; what fails here is of no consequence. */
-void cs_lock_describe(int fd, const char *address);
+/* Writes pid and address into the file. 0 or a negative errno: the lock holds all the same. */
+int cs_lock_describe(int fd, const char *address);
 /* Unlinks the file and lets go. */
 void cs_lock_release(const char *directory, int fd);
 

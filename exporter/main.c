@@ -127,6 +127,21 @@ drop_log(const struct exporter *exporter)
 		unlink(path);
 }
 
+/* It serves all the same where that cannot be written. */
+static void
+say_address(const struct exporter *exporter)
+{
+	int result = 0;
+
+	if (exporter->listener_count && exporter->lock_fd >= 0)
+		result = cs_lock_describe(exporter->lock_fd, exporter->listeners[0].address);
+	if (result < 0)
+		cs_log_warn("The address cannot be written into exporter.lock, so collscope will not know "
+			    "that this "
+			    "exporter serves error=\"%s\"",
+			strerror(-result));
+}
+
 static int
 open_listeners(struct exporter *exporter, struct cs_error *error)
 {
@@ -140,8 +155,7 @@ open_listeners(struct exporter *exporter, struct cs_error *error)
 		exporter->listener_count++;
 		cs_log_info("Listening address=%s", exporter->listeners[i].address);
 	}
-	if (exporter->listener_count && exporter->lock_fd >= 0)
-		cs_lock_describe(exporter->lock_fd, exporter->listeners[0].address);
+	say_address(exporter);
 	return 0;
 }
 
@@ -186,6 +200,8 @@ open_signals(struct exporter *exporter, struct cs_error *error)
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	/* A log that may not grow (ulimit -f, which a traced process hands on) is none either. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

@@ -5,6 +5,7 @@
 #include "log.h"
 #include "output.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,10 +48,29 @@ dispatch(int argc, char **argv)
 	return cmd ? cmd->run(argc - 1, argv + 1) : unknown_command(word);
 }
 
+static void
+ignore(int signal_number)
+{
+	(void)signal_number;
+}
+
+/* A file over the limit of ulimit -f is an error of writing, which is said. By a handler, not SIG_IGN:
+ * COMMAND of `run` gets back what it had. */
+static void
+outlive_file_size_limit(void)
+{
+	struct sigaction before;
+	struct sigaction action = {.sa_handler = ignore};
+
+	if (sigaction(SIGXFSZ, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+		(void)sigaction(SIGXFSZ, &action, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
 	cs_descriptors_occupy();
+	outlive_file_size_limit();
 	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
 	return cs_output_finish(dispatch(argc, argv));
 }

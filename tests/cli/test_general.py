@@ -58,6 +58,19 @@ class General(cli.Test):
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("Cannot write to standard output: No space left on device", done.stderr)
 
+    def test_file_that_may_not_grow(self):
+        """ulimit -f: an error of writing, not the end by a signal; COMMAND of run has its signals as before."""
+        self.write(launches=100)
+        done = self.shell(f'(ulimit -f 0; exec "$C" dump > {self.dir}/out)')
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("Cannot write to standard output: File too large", done.stderr)
+        library = os.path.join(os.environ["CS_BUILD"], "injector", "libcollscope.so")
+        done = self.shell(f'for run in "" "$C run --no-exporter --library {library} --"; do '
+                          '$run grep -E "Sig(Ign|Cgt|Blk)" /proc/self/status; done')
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 6, done.stderr)
+        self.assertEqual(lines[:3], lines[3:])
+
     def test_closed_stdout(self):
         self.write()
         for words in ("dump", "status", "--version"):

@@ -515,6 +515,20 @@ class Http(Case):
             self.assertEqual(said.count("COLLSCOPE_STALLS; did you mean COLLSCOPE_STALL_S?"), lines, said)
             server.stop()
 
+    def test_files_may_not_grow(self):
+        """Under ulimit -f it serves, and says what cannot be written; its log, when that is a file, is cut off."""
+        self.writer()
+        server = subprocess.Popen(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", EXPORTER, f"--collscope.dir={self.directory}",
+                                   "--web.listen-address=127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait(), server.stderr.close()))
+        said = server.stderr.readline() + server.stderr.readline()
+        host, port = re.search(r"address=(.*):(\d+)", said).groups()
+        self.assertRegex(said, 'level=warn .*exporter.lock.* error="File too large"')
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=DEADLINE_S) as answer:
+            self.assertIn("collscope_build_info", answer.read().decode())
+        server.terminate()
+        self.assertEqual(server.wait(DEADLINE_S), 0)
+
     def test_output_that_does_not_arrive(self):
         for flag in ("--help", "--version"):
             with open("/dev/full", "w", encoding="ascii") as full:

@@ -47,7 +47,7 @@ test_second_is_refused(void **state)
 
 	(void)state;
 	assert_true(first >= 0);
-	cs_lock_describe(first, "127.0.0.1:19400");
+	assert_int_equal(cs_lock_describe(first, "127.0.0.1:19400"), 0);
 	/* An open-file-description lock excludes other openings of the same process too. */
 	second = cs_lock_take(directory, &error);
 	assert_int_equal(second, -EWOULDBLOCK);
