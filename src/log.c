@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,71 +162,98 @@ put_clean(struct line *line, const char *text, size_t length, bool quoted)
 	}
 }
 
-/* End of one name=value at text, NULL when there is none. Values: "in quotes" or without spaces. */
-static const char *
-pair_end(const char *text, const char *end)
-{
-	const char *at = text;
+/* -- the name=value data at the end of a message --------------------------------------------------------- */
 
-	if (at == end || *at < 'a' || *at > 'z')
-		return NULL;
-	while (at < end && ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || *at == '_'))
-		at++;
-	if (at == end || *at != '=')
-		return NULL;
-	at++;
-	if (at < end && *at == '"') {
-		for (at++; at < end && *at != '"'; at++) {
-			if (*at == '\\' && at + 1 < end)
-				at++;
-		}
-		if (at == end)
-			return NULL;
-		at++;
-		return at == end || *at == ' ' ? at : NULL;
-	}
-	while (at < end && *at != ' ' && *at != '"')
-		at++;
-	return at == end || *at == ' ' ? at : NULL;
+/*
+ * Where the pair after each space ends, 0: no pair, or one that data to the end of the message does not
+ * follow. Found from the end: a value in quotes may hold quotes itself (nobody escapes what is printed into
+ * it), so the quote that closes it is the first one that only pairs follow.
+ */
+struct pairs {
+	uint16_t end[MESSAGE_BYTES];
+};
+
+static bool
+is_end(const struct pairs *pairs, const char *message, size_t length, size_t at)
+{
+	return at == length || (message[at] == ' ' && pairs->end[at] != 0);
 }
 
-/* Where the name=value data at the end of a message begins; `end` when there is none. */
-static const char *
-data_start(const char *message, const char *end)
+/* Where the value begins of the pair whose name begins at `at`; 0: there is none. */
+static size_t
+value_start(const char *message, size_t length, size_t at)
 {
-	for (const char *space = message; space < end; space++) {
-		const char *at = space;
+	if (at == length || message[at] < 'a' || message[at] > 'z')
+		return 0;
+	while (at < length && ((message[at] >= 'a' && message[at] <= 'z') ||
+				      (message[at] >= '0' && message[at] <= '9') || message[at] == '_'))
+		at++;
+	return at < length && message[at] == '=' ? at + 1 : 0;
+}
 
-		if (*space != ' ')
+static size_t
+pair_end(const struct pairs *pairs, const char *message, size_t length, size_t at)
+{
+	at = value_start(message, length, at);
+	if (at == 0)
+		return 0;
+	if (at < length && message[at] == '"') {
+		while (++at < length)
+			if (message[at] == '"' && is_end(pairs, message, length, at + 1))
+				return at + 1;
+		return 0;
+	}
+	while (at < length && message[at] != ' ')
+		at++;
+	return is_end(pairs, message, length, at) ? at : 0;
+}
+
+/* Where the data begins, at the space before it; `length` when there is none. */
+static size_t
+find_pairs(struct pairs *pairs, const char *message, size_t length)
+{
+	size_t start = length;
+
+	for (size_t at = length; at-- > 0;) {
+		if (message[at] != ' ')
 			continue;
-		while (at != NULL && at < end && *at == ' ')
-			at = pair_end(at + 1, end);
-		if (at == end)
-			return space;
+		pairs->end[at] = (uint16_t)pair_end(pairs, message, length, at + 1);
+		if (pairs->end[at] != 0)
+			start = at;
 	}
-	return end;
+	return start;
 }
 
-static void
-put_json_data(struct line *line, const char *at, const char *end)
+static bool
+needs_quotes(const char *value, size_t length)
 {
-	while (at < end) {
-		const char *name = at + 1;
-		const char *stop = pair_end(name, end);
-		const char *value = memchr(name, '=', (size_t)(end - name));
+	for (size_t i = 0; i < length; i++) {
+		if (value[i] == '"')
+			return true;
+	}
+	return false;
+}
 
-		if (stop == NULL || value == NULL)
-			return;
-		value++;
-		put(line, ",\"", 2);
-		put(line, name, (size_t)(value - 1 - name));
-		put(line, "\":", 2);
-		put(line, "\"", 1);
-		if (*value == '"')
-			put_clean(line, value + 1, (size_t)(stop - value) - 2, true);
-		else
-			put_clean(line, value, (size_t)(stop - value), true);
-		put(line, "\"", 1);
+/* ` name=value`, or `,"name":"value"` as JSON, for each pair from `at` on. */
+static void
+put_pairs(struct line *line, const struct pairs *pairs, const char *message, size_t length, size_t at)
+{
+	while (at < length) {
+		size_t value = value_start(message, length, at + 1);
+		size_t stop = pairs->end[at];
+		size_t name_bytes = value - 1 - (at + 1);
+		bool json = log_format == CS_LOG_JSON;
+		bool quoted = value < stop && message[value] == '"';
+		const char *text = message + value + (quoted ? 1 : 0);
+		size_t bytes = stop - value - (quoted ? 2 : 0);
+
+		quoted |= json || needs_quotes(text, bytes);
+		put_text(line, json ? ",\"" : " ");
+		put(line, message + at + 1, name_bytes);
+		put_text(line, json ? "\":" : "=");
+		put_text(line, quoted ? "\"" : "");
+		put_clean(line, text, bytes, quoted);
+		put_text(line, quoted ? "\"" : "");
 		at = stop;
 	}
 }
@@ -254,13 +282,13 @@ format_time(char *text, size_t text_bytes)
 static void
 compose(struct line *line, enum cs_log_level level, const char *message, size_t length)
 {
-	const char *end = message + length;
-	const char *data;
+	struct pairs pairs;
+	size_t data;
 	char now[64];
 
 	switch (log_format) {
 	case CS_LOG_LOGFMT:
-		data = data_start(message, end);
+		data = find_pairs(&pairs, message, length);
 		format_time(now, sizeof(now));
 		put_text(line, "time=");
 		put_text(line, now);
@@ -269,12 +297,12 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 		put_text(line, " component=");
 		put_text(line, log_component);
 		put_text(line, " msg=\"");
-		put_clean(line, message, (size_t)(data - message), true);
+		put_clean(line, message, data, true);
 		put(line, "\"", 1);
-		put_clean(line, data, (size_t)(end - data), false);
+		put_pairs(line, &pairs, message, length, data);
 		break;
 	case CS_LOG_JSON:
-		data = data_start(message, end);
+		data = find_pairs(&pairs, message, length);
 		format_time(now, sizeof(now));
 		put_text(line, "{\"time\":\"");
 		put_text(line, now);
@@ -283,9 +311,9 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 		put_text(line, "\",\"component\":\"");
 		put_text(line, log_component);
 		put_text(line, "\",\"msg\":\"");
-		put_clean(line, message, (size_t)(data - message), true);
+		put_clean(line, message, data, true);
 		put(line, "\"", 1);
-		put_json_data(line, data, end);
+		put_pairs(line, &pairs, message, length, data);
 		put(line, "}", 1);
 		break;
 	case CS_LOG_PLAIN:

@@ -3,6 +3,10 @@
  * Log lines on stderr: a sentence with a capital, then name=value data. Used by exporter, CLI and, with care,
  * by the injector (which prints at most one line when it goes dormant, and more only at COLLSCOPE_LOG=debug).
  *
+ * A value is one word or stands in quotes, name="%s"; it may hold quotes of its own, which logfmt and JSON
+ * escape. What it must not hold is a quote with further name=value behind it, so text of others goes through
+ * cs_log_value.
+ *
  * Formats into a fixed stack buffer, one write(2) per line, errno kept, no allocation, no lock: host-safe.
  */
 #ifndef CS_LOG_H
@@ -24,8 +28,9 @@ int cs_log_format_parse(const char *name); /* enum value or -EINVAL */
 int cs_log_enabled(enum cs_log_level level);
 void cs_log(enum cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A text for a value in quotes (error=\"%s\"), which would end at a quote of its own: those become single
- * ones, backslashes slashes. Cut where a message has no room; valid as long as `value`. Returns value->text.
+/* A text for a value in quotes (error="%s") that could make up fields behind a quote of its own: those become
+ * single ones, backslashes slashes. Cut where a message has no room; valid as long as `value`. Returns
+ * value->text.
  */
 struct cs_log_value {
 	char text[896];

@@ -157,6 +157,45 @@ test_json(void **state)
 		"\xC3\xA9 and ?.\",\"size\":\"4\",\"name\":\"q \\\\\\\" r\"}\n");
 }
 
+/* Values in quotes with quotes inside: what they print is the text of others. */
+static void
+test_quotes_in_values(void **state)
+{
+	static const struct {
+		const char *message, *logfmt, *json;
+	} cases[] = {
+		/* Begins, ends and consists of them; more data behind it. */
+		{"No. error=\"\"x\" is none; use y\"", "\"No.\" error=\"\\\"x\\\" is none; use y\"",
+			"\"No.\",\"error\":\"\\\"x\\\" is none; use y\""},
+		{"No. error=\"it is \"x\"\" pid=4", "\"No.\" error=\"it is \\\"x\\\"\" pid=4",
+			"\"No.\",\"error\":\"it is \\\"x\\\"\",\"pid\":\"4\""},
+		{"No. error=\"a \"b\" c\" path=\"/d e\"", "\"No.\" error=\"a \\\"b\\\" c\" path=\"/d e\"",
+			"\"No.\",\"error\":\"a \\\"b\\\" c\",\"path\":\"/d e\""},
+		{"No. error=\"\"\"", "\"No.\" error=\"\\\"\"", "\"No.\",\"error\":\"\\\"\""},
+		{"No. error=\"\" pid=4", "\"No.\" error=\"\" pid=4", "\"No.\",\"error\":\"\",\"pid\":\"4\""},
+		{"No. path=/a\"b pid=4", "\"No.\" path=\"/a\\\"b\" pid=4",
+			"\"No.\",\"path\":\"/a\\\"b\",\"pid\":\"4\""},
+		/* No data: the quotes do not close. */
+		{"No. error=\"x y", "\"No. error=\\\"x y\"", "\"No. error=\\\"x y\""},
+	};
+	char wanted[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_LOGFMT);
+		cs_log_info("%s", cases[i].message);
+		line();
+		snprintf(wanted, sizeof(wanted), " level=info component=collscope msg=%s\n", cases[i].logfmt);
+		assert_string_equal(text + 29, wanted);
+		cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_JSON);
+		cs_log_info("%s", cases[i].message);
+		line();
+		snprintf(wanted, sizeof(wanted),
+			"\",\"level\":\"info\",\"component\":\"collscope\",\"msg\":%s}\n", cases[i].json);
+		assert_string_equal(text + 33, wanted);
+	}
+}
+
 static void
 test_bad_text(void **state)
 {
@@ -325,6 +364,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_value, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_quotes_in_values, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errno, setup, teardown),
