@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ cs_exporter_is_running(const char *directory)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* enough to ask; it may be another user's */
 	if (fd < 0)
 		return false;
 	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -65,7 +66,9 @@ struct launch {
 	char *const *arguments;
 	char *const *environment;
 	uint8_t *inner_stack_top;
-	int error; /* shared memory: what execve said */
+	/* Shared memory: what execve said, and the new process. */
+	int error;
+	pid_t pid;
 };
 
 /*
@@ -124,7 +127,8 @@ run_intermediate(void *argument)
 {
 	struct launch *launch = argument;
 
-	if (clone(run_exporter, launch->inner_stack_top, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
+	launch->pid = clone(run_exporter, launch->inner_stack_top, CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
+	if (launch->pid < 0)
 		launch->error = errno;
 	_exit(0);
 }
@@ -152,7 +156,7 @@ start_detached(struct launch *launch)
 }
 
 static int
-start(const struct cs_settings *settings, const char *directory, const char *path)
+start(const struct cs_settings *settings, const char *directory, const char *path, pid_t *pid)
 {
 	/* The worker's stack is small. */
 	static char directory_option[CS_PATH_BYTES + 32], listen_option[192],
@@ -161,6 +165,7 @@ start(const struct cs_settings *settings, const char *directory, const char *pat
 	char *arguments[7];
 	struct launch launch = {.path = path, .arguments = arguments, .environment = environment};
 	size_t count = 0;
+	int result;
 
 	snprintf(directory_option, sizeof(directory_option), "--collscope.dir=%s", directory);
 	snprintf(listen_option, sizeof(listen_option), "--web.listen-address=%s", settings->listen);
@@ -176,14 +181,17 @@ start(const struct cs_settings *settings, const char *directory, const char *pat
 	if (settings->stall_s)
 		arguments[count++] = stall_option;
 	arguments[count] = NULL;
-	return start_detached(&launch);
+	result = start_detached(&launch);
+	*pid = result == 0 ? launch.pid : 0;
+	return result;
 }
+
+static int told; /* the last failure; 0 none */
 
 /* A failure that was told already is no news, however often it comes. */
 static enum cs_log_level
 level_of(int failure)
 {
-	static int told;
 	enum cs_log_level level = failure == told ? CS_LOG_DEBUG : CS_LOG_WARN;
 
 	told = failure;
@@ -191,11 +199,12 @@ level_of(int failure)
 }
 
 int
-cs_exporter_spawn(const struct cs_settings *settings, const char *directory)
+cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid_t *pid)
 {
 	char path[CS_PATH_BYTES * 2];
 	int result;
 
+	*pid = 0;
 	if (!settings->exporter || cs_exporter_is_running(directory))
 		return 1;
 	result = cs_exporter_find(settings->exporter_path, cs_injector_library_path(), path, sizeof(path));
@@ -207,19 +216,112 @@ cs_exporter_spawn(const struct cs_settings *settings, const char *directory)
 			EXECUTABLE);
 		return result;
 	}
-	result = start(settings, directory, path);
+	result = start(settings, directory, path, pid);
 	if (result < 0)
 		cs_log(level_of(result), "Cannot start %s (%s).", path, strerrordesc_np(-result));
 	else
-		cs_log_info("Exporter started path=%s listen=%s", path, settings->listen);
+		cs_log_debug("Exporter executed pid=%d path=%s", (int)*pid, path);
 	return result;
+}
+
+/* -- what became of it ----------------------------------------------------------------------------------- */
+
+/* What the holder of the lock has written once it listens (exporter/lock.h). */
+static bool
+read_address(const char *directory, char *address, size_t address_bytes)
+{
+	char path[CS_PATH_BYTES + 32], text[256];
+	const char *found;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[length > 0 ? length : 0] = 0;
+	found = strstr(text, "\naddress ");
+	if (!found)
+		return false;
+	found += strlen("\naddress ");
+	snprintf(address, address_bytes, "%.*s", (int)strcspn(found, "\n"), found);
+	return true;
+}
+
+/* Also when the host is what orphans go to and has not waited for it. A kernel before 5.3 and a seccomp
+ * filter know no such descriptor: there a zombie counts as alive. */
+static bool
+has_ended(pid_t pid)
+{
+	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
+	bool result;
+
+	if (ended.fd < 0)
+		return errno == ESRCH || (kill(pid, 0) < 0 && errno == ESRCH);
+	result = poll(&ended, 1, 0) > 0;
+	close(ended.fd);
+	return result;
+}
+
+static void
+tell_failure(const struct cs_settings *settings, const char *directory)
+{
+	char path[CS_PATH_BYTES * 2];
+	enum cs_log_level level = level_of(-ECHILD);
+
+	snprintf(path, sizeof(path), "%s/exporter.log", directory);
+	if (access(path, F_OK) == 0)
+		cs_log(level,
+			"The exporter that was started does not run, so nobody serves metrics: \"%s\" says "
+			"why, and so does collscope status.",
+			path);
+	else if (cs_exporter_find(settings->exporter_path, cs_injector_library_path(), path, sizeof(path)) ==
+		 0)
+		cs_log(level,
+			"The exporter that was started has ended without a word, so nobody serves metrics: "
+			"run \"%s\" to see why.",
+			path);
+}
+
+/* Whether it has come to something: it, or the one that was faster, serves; or neither does. */
+static void
+follow_started(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory)
+{
+	char address[128];
+
+	if (cs_exporter_is_running(directory)) {
+		if (!read_address(directory, address, sizeof(address)))
+			return;
+		cs_log_info("Exporter started listen=%s", address);
+		told = 0;
+	} else if (has_ended(watch->started)) {
+		tell_failure(settings, directory);
+	} else {
+		return;
+	}
+	watch->started = 0;
+}
+
+/* Its time is over: what follow_started could not tell by then counts as failed. */
+static int
+start_again(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory)
+{
+	if (watch->started)
+		tell_failure(settings, directory);
+	return cs_exporter_spawn(settings, directory, &watch->started);
 }
 
 int
 cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory,
 	uint64_t now_ns)
 {
-	if (!settings->exporter || now_ns < watch->next_ns)
+	if (!settings->exporter)
+		return 1;
+	if (watch->started)
+		follow_started(watch, settings, directory);
+	if (now_ns < watch->next_ns)
 		return 1;
 	if (watch->next_ns == 0) {
 		watch->pause_ns = CS_EXPORTER_LOOK_NS;
@@ -228,8 +330,9 @@ cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *set
 	}
 	if (cs_exporter_is_running(directory)) {
 		/* It outlived a whole pause, or somebody else's did. */
-		*watch = (struct cs_exporter_watch){
-			.next_ns = now_ns + CS_EXPORTER_LOOK_NS, .pause_ns = CS_EXPORTER_LOOK_NS};
+		watch->next_ns = now_ns + CS_EXPORTER_LOOK_NS;
+		watch->pause_ns = CS_EXPORTER_LOOK_NS;
+		watch->gone = false;
 		return 1;
 	}
 	if (!watch->gone) {
@@ -241,5 +344,5 @@ cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *set
 	watch->next_ns = now_ns + watch->pause_ns;
 	if (watch->pause_ns < CS_EXPORTER_LOOK_MAX_NS)
 		watch->pause_ns *= 2;
-	return cs_exporter_spawn(settings, directory);
+	return start_again(watch, settings, directory);
 }

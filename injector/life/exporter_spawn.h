@@ -10,6 +10,10 @@
  * may be changing it; and there are names in it that the exporter must not follow, such as NOTIFY_SOCKET, by
  * which it would tell the service manager that the host is ready, or stops.
  *
+ * Whether it serves is looked at once a second from then on: the first sight of its address in the lock file
+ * is "started"; its end, with nobody else's lock, is one warning that names exporter.log, since nothing else
+ * of it is seen (a port that is taken, above all).
+ *
  * An exporter that dies (killed for memory, crashed) is started again: the worker looks at the lock twice a
  * minute, and who finds it free for long enough starts one, as at the start. One under a service manager has
  * CS_EXPORTER_GRACE_NS to come back by itself. When it dies again and again the looks get rarer.
@@ -21,6 +25,8 @@
 
 #include "environment.h"
 
+#include <sys/types.h>
+
 /* Looking is an open and an fcntl. */
 #define CS_EXPORTER_LOOK_NS     30000000000ULL
 #define CS_EXPORTER_GRACE_NS    5000000000ULL
@@ -30,11 +36,12 @@ struct cs_exporter_watch {
 	uint64_t next_ns;  /* of the next look; 0 not begun */
 	uint64_t pause_ns; /* from one look to the next */
 	bool gone;         /* it was at the last look */
+	pid_t started;     /* what cs_exporter_spawn gave, until it is known what became of it; 0 none */
 };
 
-/* 0 started; 1 not wanted or one is running already; -ENOENT no exporter was found; -errno. One line says
- * what failed, the same failure over again is not repeated. */
-int cs_exporter_spawn(const struct cs_settings *settings, const char *directory);
+/* 0 started, *pid is the new process (else 0); 1 not wanted or one is running already; -ENOENT no exporter
+ * was found; -errno. One line says what failed, the same failure over again is not repeated. */
+int cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid_t *pid);
 
 /* To be called about once a second, with CLOCK_MONOTONIC; looks when it is time to. The first call only
  * begins the wait. As cs_exporter_spawn, 1 also when nothing was due. */

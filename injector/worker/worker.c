@@ -160,7 +160,7 @@ run(void *argument)
 	cs_identity_fill_process(w->instance, w->writer);
 	cs_worker_name_devices(w);
 	register_early(w);
-	cs_exporter_spawn(&w->instance->settings, w->instance->directory);
+	cs_exporter_spawn(&w->instance->settings, w->instance->directory, &w->exporter_watch.started);
 	while (cs_instance_active() && turn(w))
 		;
 	/* Nobody answers the exit handler any more. */

@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "environment.h"
-#include "exporter_start.h"
 #include "log.h"
 #include "output.h"
 #include "status.h"
@@ -157,22 +156,6 @@ print_text(const struct request *request, const struct cs_targets *targets, cons
 	return cs_summary_print(summary, stdout, 0, width);
 }
 
-/* A traced process starts the exporter behind everybody's back: here is where people look. */
-static void
-tell_missing_exporter(const struct cs_targets *targets)
-{
-	char words[512];
-	bool alive = false;
-
-	for (size_t i = 0; i < targets->count; i++)
-		alive = alive || targets->items[i]->alive;
-	if (!alive || cs_exporter_is_running(targets->directory) ||
-		cs_exporter_last_words(targets->directory, words, sizeof(words)))
-		return;
-	cs_log_warn("No exporter serves \"%s\", so there are no metrics; the last one said: %s",
-		targets->directory, words);
-}
-
 static int
 show(const struct request *request)
 {
@@ -198,7 +181,8 @@ show(const struct request *request)
 		cs_log_error("Cannot show the status: %s", strerror(ENOMEM));
 	if (result || targets.unreadable)
 		status = CS_EXIT_ERROR;
-	tell_missing_exporter(&targets);
+	if (result == 0 && !request->json && targets.count)
+		cs_status_print_exporter(&targets, stdout);
 out:
 	cs_stalls_fini(&stalls);
 	cs_summary_fini(&summary);

@@ -27,7 +27,7 @@ cs_exporter_is_running(const char *directory)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* enough to ask; it may be another user's */
 	if (fd < 0)
 		return false;
 	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -35,15 +35,33 @@ cs_exporter_is_running(const char *directory)
 	return held;
 }
 
-/* The holder writes its address into the file once it listens. */
+int
+cs_exporter_find_serving(const char *directory, struct cs_exporter_serving *serving)
+{
+	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1], text[256];
+	ssize_t length = -1;
+	int fd;
+
+	*serving = (struct cs_exporter_serving){0};
+	if (!cs_exporter_is_running(directory))
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0) {
+		length = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[length > 0 ? length : 0] = 0;
+	/* The holder writes both once it listens. */
+	return sscanf(text, "pid %ld\naddress %127[^\n]", &serving->pid, serving->address) == 2 ? 0 : -EAGAIN;
+}
+
 static bool
 is_serving(const char *directory)
 {
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1];
-	struct stat info;
+	struct cs_exporter_serving serving;
 
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
-	return cs_exporter_is_running(directory) && stat(path, &info) == 0 && info.st_size > 0;
+	return cs_exporter_find_serving(directory, &serving) == 0;
 }
 
 int
@@ -92,6 +110,20 @@ cs_exporter_wait(const char *directory, pid_t pid)
 	return result;
 }
 
+/* \" and \\ of a quoted value. */
+static void
+unescape(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (*text == '\\' && (text[1] == '"' || text[1] == '\\'))
+			text++;
+		*to++ = *text;
+	}
+	*to = 0;
+}
+
 int
 cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
 {
@@ -120,6 +152,7 @@ cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
 	if (error && end[length - 1] == '"') {
 		line = error + strlen(" error=\"");
 		end[length - 1] = 0;
+		unescape(line);
 	}
 	snprintf(text, text_bytes, "%s", line);
 	return 0;

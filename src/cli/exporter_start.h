@@ -19,6 +19,15 @@ bool cs_exporter_is_running(const char *directory);
 /* Where the exporter that holds the lock listens, "127.0.0.1:19400": 0; -ENOENT when it has not said so. */
 int cs_exporter_address(const char *directory, char *text, size_t text_bytes);
 
+struct cs_exporter_serving {
+	long pid;
+	char address[128];
+};
+
+/* Who serves the run directory, and where. -ENOENT: nobody holds the lock; -EAGAIN: its holder does not
+ * listen yet. */
+int cs_exporter_find_serving(const char *directory, struct cs_exporter_serving *serving);
+
 /* 0 once the program has been executed, with its pid (no child of ours) in *pid; -errno when it could not be.
  * The environment is handed on. */
 int cs_exporter_start(const char *program, const char *directory, pid_t *pid);

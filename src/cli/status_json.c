@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docs/dump.md is the contract: members are only added; `null` means "not known". */
+#include "exporter_start.h"
 #include "status.h"
 
 #include <errno.h>
@@ -311,6 +312,20 @@ stall_object(const struct cs_stalled_rank *stalled)
 	return object;
 }
 
+static json_t *
+exporter_object(const struct cs_targets *targets)
+{
+	struct cs_exporter_serving serving;
+	char words[512] = "";
+	int result = cs_exporter_find_serving(targets->directory, &serving);
+
+	if (result == -ENOENT && cs_status_why_no_exporter(targets, words, sizeof(words)) < 0)
+		words[0] = 0;
+	return json_pack("{s:b, s:o, s:o, s:o}", "serving", result == 0, "address",
+		text_or_null(serving.address), "pid",
+		serving.pid > 0 ? json_integer(serving.pid) : json_null(), "why", text_or_null(words));
+}
+
 int
 cs_status_print_json(const struct cs_targets *targets, const struct cs_phase_rules *phase_rules,
 	const struct cs_summary *summary, const struct cs_stalls *stalls, FILE *stream)
@@ -332,6 +347,7 @@ cs_status_print_json(const struct cs_targets *targets, const struct cs_phase_rul
 	for (size_t i = 0; i < stalls->count; i++)
 		json_array_append_new(stalled, stall_object(&stalls->ranks[i]));
 	json_object_set_new(root, "stalls", stalled);
+	json_object_set_new(root, "exporter", exporter_object(targets));
 	if (summary)
 		result = add_summary(root, summary);
 	/* A failed allocation anywhere above made a NULL that jansson refused; only a missing root shows

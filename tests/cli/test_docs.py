@@ -43,6 +43,7 @@ class Docs(cli.Test):
         self.write(hold=1)
         state = json.loads(self.run_command("status", "--json", "--collectives").stdout)
         self.assertEqual(set(state), set(documented("## `collscope status --json`")))
+        self.assertEqual(set(state["exporter"]), set(documented("### `exporter`")))
         self.assertEqual(set(state["processes"][0]), set(documented("### `processes`")))
         self.assertEqual(set(state["processes"][0]["gpus"][0]), set(documented("### `gpus`")))
         self.assertEqual(set(state["processes"][0]["communicators"][0]), set(documented("### `communicators`")))

@@ -28,22 +28,50 @@ class Status(cli.Test):
             done = self.run_command("status", env={**self.env, name: value})
             self.assertEqual(done.stderr, f"collscope: warn: {said}\n" if said else "")
 
+    def last_line(self, *words):
+        done = self.run_command("status", *words)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines()[-1]
+
     def test_exporter_that_could_not_serve_is_told(self):
         """Started as the library does it: nobody sees what it says. It stays in exporter.log, and status tells it."""
         exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
+        none = {"serving": False, "address": None, "pid": None, "why": None}
         self.write(hold=1)
-        self.assertNotIn("exporter", self.run_command("status").stderr)
+        self.assertEqual((self.last_line(), self.status()["exporter"]), ("exporter: none", none))
         with socket.create_server(("127.0.0.1", 0)) as other:
             address = f"127.0.0.1:{other.getsockname()[1]}"
-            subprocess.run([exporter, "--collscope.auto", f"--collscope.dir={self.dir}", f"--web.listen-address={address}"],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        for options in ((), ("--json",)):
-            said = self.run_command("status", *options).stderr
-            self.assertIn(f'No exporter serves "{self.dir}", so there are no metrics; the last one said: cannot listen on {address}: '
-                          "Address already in use; ", said)
+            for listen, why in ((address, f"cannot listen on {address}: Address already in use; "), ("19400", "'19400' is no address to listen on; ")):
+                subprocess.run([exporter, "--collscope.auto", f"--collscope.dir={self.dir}", f"--web.listen-address={listen}"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+                for options in ((), ("--long",), ("--collectives",)):
+                    self.assertTrue(self.last_line(*options).startswith(f"exporter: none; why: {why}"), self.last_line(*options))
+                said = self.status()["exporter"]
+                self.assertEqual({**said, "why": None}, none)
+                self.assertTrue(said["why"].startswith(why), said)
+        with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
+            log.write('time=1 level=error component=x msg="No" error="\\"a\\" is \\\\ none"\n')
+        self.assertEqual(self.last_line(), 'exporter: none; why: "a" is \\ none')
+
+    def test_exporter_that_serves_is_told(self):
+        self.write(hold=1)
+        with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
+            log.write("an old complaint\n")
         with open(os.path.join(self.dir, "exporter.lock"), "w", encoding="ascii") as lock:
             fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
-            self.assertNotIn("exporter", self.run_command("status").stderr)
+            starting = {"serving": False, "address": None, "pid": None, "why": None}
+            self.assertEqual((self.last_line(), self.status()["exporter"]), ("exporter: starting", starting))
+            lock.write("pid 12\naddress 127.0.0.1:19400\n")
+            lock.flush()
+            self.assertEqual(self.last_line(), "exporter: serving 127.0.0.1:19400")
+            self.assertEqual(self.status()["exporter"], {"serving": True, "address": "127.0.0.1:19400", "pid": 12, "why": None})
+        self.assertEqual(self.last_line(), "exporter: none; why: an old complaint")
+
+    def test_no_exporter_is_missing_where_nothing_runs(self):
+        self.write()
+        with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
+            log.write("an old complaint\n")
+        self.assertEqual((self.last_line(), self.status()["exporter"]["why"]), ("exporter: none", None))
 
     def test_json(self):
         writer = self.write(hold=1, lost=3)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -277,6 +278,36 @@ class ExporterDies(unittest.TestCase):
         self.assertEqual(processes_with(f"--collscope.dir={node.directory}"), [second])
 
 
+class PortTaken(unittest.TestCase):
+    """The exporter that a traced process started cannot listen: the process says so, once, and not that it serves."""
+
+    def test_it_is_told(self):
+        node = Node()
+        self.addCleanup(node.close)
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            address = f"127.0.0.1:{other.getsockname()[1]}"
+            variables = {"LD_LIBRARY_PATH": f"{FAKES / 'cuda'}:{FAKES / 'cupti13'}", "COLLSCOPE_DIR": node.directory, "COLLSCOPE_LOG": "info",
+                         "COLLSCOPE_MODE": "full", "COLLSCOPE_EXPORTER": "auto", "COLLSCOPE_EXPORTER_PATH": EXPORTER,
+                         "COLLSCOPE_LISTEN": address, "CUDA_INJECTION64_PATH": INJECTOR}
+            with tempfile.TemporaryFile("w+") as said:
+                rank = subprocess.Popen([str(FAKES / "scenario_rank"), "--rank", "0", "--linger", "100", "--load", "libcupti.so.13",
+                                         str(scenario_path("small"))], env=clean_environment(**variables),
+                                        stdout=subprocess.DEVNULL, stderr=said)
+                self.addCleanup(rank.wait)
+                self.addCleanup(rank.kill)
+
+                def lines():
+                    said.seek(0)
+                    return [line for line in said.read().splitlines() if "xporter" in line]
+
+                wait_for(lines, "a warning")
+                self.assertEqual(lines(), [f'collscope: warn: The exporter that was started does not run, so nobody serves metrics: '
+                                           f'"{node.directory}/exporter.log" says why, and so does collscope status.'])
+            done = subprocess.run([COMMAND, "status"], capture_output=True, text=True, check=True,
+                                  env=clean_environment(COLLSCOPE_DIR=node.directory))
+            self.assertIn(f"\nexporter: none; why: cannot listen on {address}: Address already in use; ", done.stdout)
+
+
 class Killed(unittest.TestCase):
     """SIGKILL in the middle of a window: what was written stays readable, and goes away in time."""
 
@@ -318,7 +349,7 @@ class Hygiene(unittest.TestCase):
 
 
 def load_tests(loader, _tests, _pattern):
-    return run_together(loader, (ExporterDies, Killed, Host, Hygiene), AT_ONCE)
+    return run_together(loader, (ExporterDies, PortTaken, Killed, Host, Hygiene), AT_ONCE)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/exporter_spawn.h"
 
+#include "log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -105,6 +107,7 @@ test_start(void **state)
 	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
 	char script[512], line[512] = "", wanted[256];
 	struct stat status;
+	pid_t pid;
 	FILE *file;
 
 	(void)state;
@@ -121,7 +124,8 @@ test_start(void **state)
 	signal(SIGCHLD, on_child);
 	assert_true(open("/dev/null", O_RDONLY) >= 0); /* without O_CLOEXEC */
 
-	assert_int_equal(cs_exporter_spawn(&settings, directory), 0);
+	assert_int_equal(cs_exporter_spawn(&settings, directory, &pid), 0);
+	assert_true(pid > 0);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	snprintf(script, sizeof(script), "%s/out", directory);
@@ -232,24 +236,126 @@ test_watch_leaves_alone(void **state)
 	assert_int_equal(watch_until(&watch, &settings, &now_ns, 2000 * SECOND), 0);
 }
 
+/* What is written to descriptor 2 from now on, until heard(). */
+static int heard_fd = -1, stderr_fd = -1;
+
+static void
+listen_to_stderr(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/stderr", directory);
+	heard_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+	stderr_fd = dup(STDERR_FILENO);
+	assert_true(heard_fd >= 0 && dup2(heard_fd, STDERR_FILENO) >= 0);
+}
+
+static const char *
+heard(void)
+{
+	static char text[4096];
+	ssize_t length = pread(heard_fd, text, sizeof(text) - 1, 0);
+
+	dup2(stderr_fd, STDERR_FILENO);
+	close(stderr_fd);
+	close(heard_fd);
+	text[length > 0 ? length : 0] = 0;
+	return text;
+}
+
+/* Once a second until it is known what became of the exporter; real time has to pass for that. */
+static void
+watch_until_known(struct cs_exporter_watch *watch, const struct cs_settings *settings, uint64_t now_ns)
+{
+	while (watch->started) {
+		assert_int_equal(cs_exporter_watch(watch, settings, directory, now_ns), 1);
+		usleep(1000);
+	}
+}
+
+/* One warning, however often it is started in vain, and again once it has served in between. */
+static void
+test_end_is_told_once(void **state)
+{
+	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
+	struct cs_exporter_watch watch = {0};
+	char path[128], wanted[512];
+	int fd;
+
+	(void)state;
+	cs_log_setup("collscope", CS_LOG_INFO, CS_LOG_PLAIN);
+	write_empty_script(&settings);
+	snprintf(path, sizeof(path), "%s/exporter.log", directory);
+	snprintf(wanted, sizeof(wanted),
+		"collscope: warn: The exporter that was started does not run, so nobody serves metrics: "
+		"\"%s\" "
+		"says why, and so does collscope status.\n",
+		path);
+	write_script(path, "");
+	for (int round = 0; round < 2; round++) {
+		/* The lock alone is not enough: it listens when its address is there. */
+		assert_int_equal(cs_exporter_spawn(&settings, directory, &watch.started), 0);
+		fd = hold_lock();
+		listen_to_stderr();
+		for (int i = 0; i < 10; i++)
+			cs_exporter_watch(&watch, &settings, directory, 1000 * SECOND);
+		assert_true(watch.started > 0);
+		assert_int_equal(write(fd, "pid 7\naddress 127.0.0.1:19400\n", 30), 30);
+		watch_until_known(&watch, &settings, 1000 * SECOND);
+		assert_string_equal(heard(), "collscope: info: Exporter started listen=127.0.0.1:19400\n");
+		assert_int_equal(ftruncate(fd, 0), 0);
+		close(fd);
+		listen_to_stderr();
+		for (int i = 0; i < 3; i++) {
+			assert_int_equal(cs_exporter_spawn(&settings, directory, &watch.started), 0);
+			watch_until_known(&watch, &settings, 1000 * SECOND);
+		}
+		assert_string_equal(heard(), wanted);
+	}
+	cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_PLAIN);
+}
+
+/* A linker that finds no library, say, writes no log: then there is something to run. */
+static void
+test_end_without_a_word(void **state)
+{
+	static struct cs_settings settings = {.exporter = true, .listen = "127.0.0.1:1"};
+	struct cs_exporter_watch watch = {0};
+	char wanted[CS_PATH_BYTES + 64];
+
+	(void)state;
+	write_empty_script(&settings);
+	listen_to_stderr();
+	assert_int_equal(cs_exporter_spawn(&settings, directory, &watch.started), 0);
+	watch_until_known(&watch, &settings, 1000 * SECOND);
+	snprintf(wanted, sizeof(wanted), "so nobody serves metrics: run \"%s\" to see why.\n",
+		settings.exporter_path);
+	assert_non_null(strstr(heard(), wanted));
+}
+
 static void
 test_not_wanted(void **state)
 {
 	static struct cs_settings settings = {.exporter = false};
+	pid_t pid = 1;
 
 	(void)state;
-	assert_int_equal(cs_exporter_spawn(&settings, directory), 1);
+	assert_int_equal(cs_exporter_spawn(&settings, directory, &pid), 1);
+	assert_int_equal(pid, 0);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* First: a failure is told once in a process. */
+		cmocka_unit_test_setup_teardown(test_end_without_a_word, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_start, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch_starts_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch_leaves_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end_is_told_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_wanted, setup, teardown),
 	};
 
