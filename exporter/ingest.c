@@ -481,3 +481,11 @@ cs_ingest_each(
 	}
 	unlock(ingest);
 }
+
+void
+cs_ingest_rejections(struct cs_ingest *ingest, struct cs_rejections *rejections)
+{
+	lock_for_scrape(ingest);
+	cs_processes_count_rejected(&ingest->processes, rejections);
+	unlock(ingest);
+}

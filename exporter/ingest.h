@@ -12,6 +12,7 @@
 
 #include "buffer.h"
 #include "error.h"
+#include "processes.h"
 #include "snapshot.h"
 #include "traced.h"
 
@@ -53,5 +54,6 @@ void cs_ingest_collect(struct cs_ingest *ingest, struct cs_snapshot *snapshot);
 /* Calls visit for each process, under the lock. */
 void cs_ingest_each(struct cs_ingest *ingest, void (*visit)(void *context, const struct cs_traced *traced),
 	void *context);
+void cs_ingest_rejections(struct cs_ingest *ingest, struct cs_rejections *rejections);
 
 #endif

@@ -3,9 +3,12 @@
 
 #include "clock.h"
 #include "processes.h"
+#include "segment/segment_state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 void
 cs_page_text(struct cs_buffer *buffer, const char *text)
@@ -97,13 +100,16 @@ write_row(void *context, const struct cs_traced *traced)
 	struct rows *rows = context;
 	const struct cs_dictionary *dictionary = traced->dictionary;
 	uint64_t mode = load(&traced->status.mode);
-	uint64_t lost = 0;
+	const char *state, *reason;
 	struct row *row;
 
 	if (!dictionary || rows->count == CS_PROCESSES_MAX)
 		return;
-	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++)
-		lost += load(&traced->status.lost[cause]);
+	state = cs_segment_state_word(
+		&traced->status, traced->stage == CS_TRACED_LIVE, cs_clock_realtime_ns());
+	reason = dictionary->process.reason;
+	if (!*reason && strcmp(state, CS_SEGMENT_STATE_ENDED) == 0)
+		reason = "without a word: killed, or crashed";
 	row = &rows->items[rows->count++];
 	*row = (struct row){.gpu = traced->gpu,
 		.rank = traced->rank,
@@ -117,10 +123,10 @@ write_row(void *context, const struct cs_traced *traced)
 	number_cell(&rows->text, dictionary->process.pid);
 	cell(&rows->text, dictionary->process.comm);
 	cell(&rows->text, cs_mode_name(mode < CS_MODE_COUNT ? (unsigned int)mode : CS_MODE_COUNT));
-	cell(&rows->text, cs_state_name(cs_traced_state(traced)));
+	cell(&rows->text, state);
 	cs_buffer_format(&rows->text, "<td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
-		load(&traced->status.records[CS_RECORD_COLLECTIVE]), lost);
-	cell(&rows->text, dictionary->process.reason);
+		load(&traced->status.records[CS_RECORD_COLLECTIVE]), cs_segment_lost(&traced->status));
+	cell(&rows->text, reason);
 	cs_buffer_text(&rows->text, "</tr>\n");
 	row->bytes = rows->text.length - row->at;
 }
@@ -144,11 +150,37 @@ write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest, size_t *ended_cou
 	return rows.count;
 }
 
+/* What is there and not in the table, and what to do about it. */
+static void
+write_rejected(struct cs_buffer *buffer, const struct cs_rejections *rejections)
+{
+	uint64_t permission = rejections->counts[CS_REJECTION_PERMISSION];
+
+	for (unsigned int reason = 0; reason < CS_REJECTION_COUNT; reason++) {
+		/* One that is being filled will be there in a moment. */
+		if (rejections->counts[reason] == 0 || reason == CS_REJECTION_PERMISSION ||
+			reason == CS_REJECTION_INCOMPLETE)
+			continue;
+		cs_buffer_format(buffer,
+			"<p>Segments that cannot be used: %" PRIu64
+			" (<code>%s</code>); the exporter's log says why.</p>\n",
+			rejections->counts[reason], cs_rejection_name(reason));
+	}
+	if (permission)
+		cs_buffer_format(buffer,
+			"<p>Segments that this exporter may not open: %" PRIu64
+			" (<code>permission</code>), of uid %u. It runs as uid %u: run it as the user who "
+			"runs the server.</p>\n",
+			permission, (unsigned int)rejections->owner, (unsigned int)geteuid());
+}
+
 void
 cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *telemetry_path)
 {
 	size_t count, ended_count;
+	struct cs_rejections rejections;
 
+	cs_ingest_rejections(ingest, &rejections);
 	cs_buffer_text(buffer,
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>collscope</title>\n"
 		"<meta name=\"viewport\" content=\"width=device-width\"><style>"
@@ -172,7 +204,8 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 			"<p>%zu running, %zu ended: what an ended process did is served until "
 			"<code>--collscope.retention</code> is over.</p>\n",
 			count - ended_count, ended_count);
-	if (!count)
+	write_rejected(buffer, &rejections);
+	if (!count && !rejections.unusable)
 		cs_buffer_text(buffer,
 			"<p>No traced process. Start one with <code>collscope run -- COMMAND</code>, or with "
 			"<code>CUDA_INJECTION64_PATH</code> set to <code>libcollscope.so</code>.</p>\n");

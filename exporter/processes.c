@@ -146,9 +146,15 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	rejected->inode = file->st_ino;
 	rejected->changed = file->st_ctim; /* rights too */
 	rejected->reason = reason;
+	rejected->owner = file->st_uid;
 	rejected->in_directory = true;
 	/* A segment that is being filled is no news. */
-	if (is_news && reason != CS_REJECTION_INCOMPLETE)
+	if (is_news && reason == CS_REJECTION_PERMISSION)
+		cs_log_warn("A segment cannot be used: run the exporter as the user who runs the server, uid "
+			    "%u, and not as uid %u reason=%s error=\"%s\"",
+			(unsigned int)file->st_uid, (unsigned int)geteuid(), cs_rejection_name(reason),
+			cs_log_value(&said, sentence));
+	else if (is_news && reason != CS_REJECTION_INCOMPLETE)
 		cs_log_warn("A segment cannot be used reason=%s error=\"%s\"", cs_rejection_name(reason),
 			cs_log_value(&said, sentence));
 }
@@ -271,6 +277,9 @@ advance_stage(struct cs_processes *processes, struct cs_traced *traced, uint64_t
 	if (traced->stage == CS_TRACED_LIVE && has_died(traced)) {
 		traced->stage = CS_TRACED_DEAD;
 		traced->died_ns = now_ns;
+		/* Its last words, whether it has exited or was killed; a failure is met again when it is
+		 * read. */
+		(void)cs_segment_reader_status(traced->reader, &traced->status);
 		cs_log_info("A process is gone pid=%u command=\"%s\"", traced->dictionary->process.pid,
 			cs_log_value(&command, traced->dictionary->process.comm));
 	}
@@ -406,10 +415,24 @@ is_superseded(const struct cs_processes *processes, const struct cs_traced *trac
 }
 
 void
+cs_processes_count_rejected(const struct cs_processes *processes, struct cs_rejections *rejections)
+{
+	*rejections = (struct cs_rejections){0};
+	for (size_t i = 0; i < processes->rejected_count; i++) {
+		const struct cs_rejected *rejected = &processes->rejected[i];
+
+		rejections->counts[rejected->reason]++;
+		rejections->unusable += rejected->reason != CS_REJECTION_INCOMPLETE;
+		if (rejected->reason == CS_REJECTION_PERMISSION)
+			rejections->owner = rejected->owner;
+	}
+}
+
+void
 cs_processes_collect(const struct cs_processes *processes, struct cs_snapshot *snapshot)
 {
 	uint64_t stages[2] = {0};
-	uint64_t rejections[CS_REJECTION_COUNT] = {0};
+	struct cs_rejections rejections;
 
 	for (size_t i = 0; i < processes->count; i++) {
 		if (processes->items[i]->stage == CS_TRACED_FORGOTTEN)
@@ -418,11 +441,10 @@ cs_processes_collect(const struct cs_processes *processes, struct cs_snapshot *s
 		if (!is_superseded(processes, processes->items[i]))
 			cs_traced_collect(processes->items[i], snapshot);
 	}
-	for (size_t i = 0; i < processes->rejected_count; i++)
-		rejections[processes->rejected[i].reason]++;
+	cs_processes_count_rejected(processes, &rejections);
 	add_counted(snapshot, CS_FAMILY_EXPORTER_PROCESSES, "live", stages[0]);
 	add_counted(snapshot, CS_FAMILY_EXPORTER_PROCESSES, "dead", stages[1]);
 	for (unsigned int reason = 0; reason < CS_REJECTION_COUNT; reason++)
-		add_counted(
-			snapshot, CS_FAMILY_EXPORTER_REJECTED, cs_rejection_name(reason), rejections[reason]);
+		add_counted(snapshot, CS_FAMILY_EXPORTER_REJECTED, cs_rejection_name(reason),
+			rejections.counts[reason]);
 }

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #define CS_PROCESSES_MAX 256U
@@ -42,9 +43,17 @@ struct cs_rejected {
 	ino_t inode;
 	struct timespec changed;
 	enum cs_rejection reason;
+	uid_t owner;
 	uint64_t found_ns; /* CLOCK_MONOTONIC */
 	bool in_directory;
 	bool removal_tried;
+};
+
+/* Those of the run directory that cannot be used. */
+struct cs_rejections {
+	uint64_t counts[CS_REJECTION_COUNT];
+	uint64_t unusable; /* all but CS_REJECTION_INCOMPLETE */
+	uid_t owner;       /* of one that is counted under CS_REJECTION_PERMISSION */
 };
 
 struct cs_processes_options {
@@ -79,6 +88,7 @@ void cs_processes_fail(
 	struct cs_processes *processes, struct cs_traced *traced, int code, uint64_t now_monotonic_ns);
 /* The process of an analysis source; NULL when there is none. */
 struct cs_traced *cs_processes_find(struct cs_processes *processes, uint32_t source);
+void cs_processes_count_rejected(const struct cs_processes *processes, struct cs_rejections *rejections);
 /* exporter_processes, exporter_segments_rejected, and what each process says. */
 void cs_processes_collect(const struct cs_processes *processes, struct cs_snapshot *snapshot);
 

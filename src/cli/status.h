@@ -29,15 +29,11 @@ int cs_status_why_no_exporter(const struct cs_targets *targets, char *text, size
 
 /* Sums over causes and reasons. */
 uint64_t cs_status_records(const struct cs_target *target);
-uint64_t cs_status_lost(const struct cs_target *target); /* without cs_status_cut */
-/* Records without an end because their window ended first: CUPTI gives none to a kernel that runs then, about
- * one a window (docs/metrics.md). More than that is a loss like any other, and none is cut. */
-uint64_t cs_status_cut(const struct cs_target *target);
 uint64_t cs_status_unlabelled(const struct cs_target *target);
-/* What the writer is doing; "ended" once it has gone without having said so (killed, crashed), "tracing" all
- * through a trace on request, "sampling" between the windows of sample mode. */
+/* As segment/segment_state.h says. */
+uint64_t cs_status_lost(const struct cs_target *target);
+uint64_t cs_status_cut(const struct cs_target *target);
 const char *cs_status_state(const struct cs_target *target);
-/* When the trace on request ends that runs or waits to begin (CLOCK_REALTIME); 0: there is none. */
 uint64_t cs_status_request_until_ns(const struct cs_target *target);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "exporter_start.h"
+#include "segment/segment_state.h"
 #include "table.h"
 #include "units.h"
 
@@ -13,9 +14,6 @@
 /* The worker beats several times a second; after this long the process is stopped, or its machine is
  * drowning. */
 #define HEARTBEAT_LATE_NS (5 * CS_NS_PER_S)
-
-/* About one a window is normal; status.h. */
-#define EDGE_LOSSES_PER_WINDOW 2U
 
 uint64_t
 cs_status_records(const struct cs_target *target)
@@ -30,26 +28,13 @@ cs_status_records(const struct cs_target *target)
 uint64_t
 cs_status_lost(const struct cs_target *target)
 {
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < CS_LOSS_CAUSE_COUNT; i++)
-		sum += target->status.lost[i];
-	return sum - cs_status_cut(target);
+	return cs_segment_lost(&target->status);
 }
 
 uint64_t
 cs_status_cut(const struct cs_target *target)
 {
-	const struct cs_status *status = &target->status;
-	uint64_t cut = status->lost[CS_LOSS_BAD_TIMESTAMP];
-	uint64_t deep = status->windows[CS_DEPTH_DEEP];
-	uint64_t light = status->windows[CS_DEPTH_LIGHT];
-	uint64_t windows = deep > light ? deep : light;
-
-	/* One that is open is not counted yet. */
-	if (status->depth != CS_DEPTH_OFF)
-		windows++;
-	return cut <= EDGE_LOSSES_PER_WINDOW * windows ? cut : 0;
+	return cs_segment_cut(&target->status);
 }
 
 /* Of one cause, as cs_status_lost counts it. */
@@ -72,26 +57,13 @@ cs_status_unlabelled(const struct cs_target *target)
 uint64_t
 cs_status_request_until_ns(const struct cs_target *target)
 {
-	const struct cs_status *status = &target->status;
-	bool able = status->state == CS_STATE_LEARNING || status->state == CS_STATE_TRACING ||
-		    status->state == CS_STATE_IDLE;
-
-	return target->alive && able && status->request_until_ns > cs_clock_realtime_ns()
-		       ? status->request_until_ns
-		       : 0;
+	return cs_segment_request_until_ns(&target->status, target->alive, cs_clock_realtime_ns());
 }
 
 const char *
 cs_status_state(const struct cs_target *target)
 {
-	if (!target->alive && target->status.state != CS_STATE_EXITED)
-		return "ended";
-	if (cs_status_request_until_ns(target))
-		return cs_state_name(CS_STATE_TRACING);
-	if (target->status.state == CS_STATE_TRACING && target->status.mode == CS_MODE_SAMPLE &&
-		target->status.depth == CS_DEPTH_OFF)
-		return "sampling";
-	return cs_state_name((unsigned int)target->status.state);
+	return cs_segment_state_word(&target->status, target->alive, cs_clock_realtime_ns());
 }
 
 static enum cs_style

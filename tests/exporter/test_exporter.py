@@ -40,11 +40,12 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
 MARK, MARKER, HOST_LAUNCH = 5, 7, 8
-STATE, MODE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 5, 13, 32  # 64-bit words of STATUS
-TRACE, UNLABELLED = 33, 70
+STATE, MODE, DEPTH, HOST_MEMORY, STEP_RATIO_PPM, CPU = 1, 2, 3, 5, 13, 32  # 64-bit words of STATUS
+TRACE, UNLABELLED, WINDOWS_DEEP = 33, 70, 85
 WINDOWS_SKIPPED, TRACING_RESTS, STEP_RATIOS = 88, 89, 496
 COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5
-TRACING, SAMPLE = 2, 2
+TRACING, EXITED, SAMPLE = 2, 7, 2
+BAD_TIMESTAMP, POOL_EMPTY = 1, 2  # causes of loss
 US = 1000
 DEADLINE_S = 60  # a failure, not a speed
 AT_ONCE = 4  # they wait most of the time
@@ -82,10 +83,10 @@ class Writer:
 
 
 class Exporter:
-    def __init__(self, directory, *flags):
+    def __init__(self, directory, *flags, program=EXPORTER, **more):
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([EXPORTER, f"--collscope.dir={directory}", "--web.listen-address=127.0.0.1:0", *flags],
-                                        stderr=self.log, stdout=self.log)
+        self.process = subprocess.Popen([program, f"--collscope.dir={directory}", "--web.listen-address=127.0.0.1:0", *flags],
+                                        stderr=self.log, stdout=self.log, **more)
         lock = pathlib.Path(directory) / "exporter.lock"
         wait_for(lambda: self.process.poll() is not None or (lock.exists() and "address" in lock.read_text()))
         host, port = re.search(r"address (.*):(\d+)", lock.read_text()).groups()
@@ -168,8 +169,8 @@ class Case(unittest.TestCase):
         self.writers.append(Writer(self.directory, *args))
         return self.writers[-1]
 
-    def exporter(self, *flags):
-        self.exporters.append(Exporter(self.directory, *flags))
+    def exporter(self, *flags, **more):
+        self.exporters.append(Exporter(self.directory, *flags, **more))
         return self.exporters[-1]
 
     def rank(self, rank, world, size="43008", flags=0):
@@ -728,6 +729,57 @@ class Processes(Case):
         self.assertFalse([key for key in samples if "collective" in key[0] or "process_info" in key[0]])
         self.assertEqual(pick(samples, "exporter_series"), 0)
 
+    def page_rows(self, server):
+        page = server.get("/")[2].decode()
+        return [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr.*?</tr>", page.split("<tbody>")[1])]
+
+    def test_page_says_states_and_losses_as_status_does(self):
+        """As docs of the command have it: what the ends of windows cut is no loss, and a crash is no exit. The metric keeps its states."""
+        writers = [self.rank(rank, 4)[0] for rank in range(4)]
+        sampling, tracing, killed, exited = writers
+        for writer, cut in zip(writers, (6, 7, 6, 0)):
+            writer.say("status", WINDOWS_DEEP, 3)
+            writer.say("lose", BAD_TIMESTAMP, cut)
+        tracing.say("status", DEPTH, DEEP)  # a fourth window is open
+        sampling.say("lose", POOL_EMPTY, 2)
+        server = self.exporter("--collscope.linger=0s", "--collscope.retention=600s")
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="live") == 4)
+        killed.kill()
+        exited.say("status", STATE, EXITED)  # its last word, and its segment goes at once
+        exited.kill()
+        wait_for(lambda: not killed.path.exists() and not exited.path.exists())  # not by scraping, which looks, too
+        rows = {row[1]: (row[5], row[7], row[8]) for row in self.page_rows(server)}
+        self.assertEqual(rows, {"0": ("sampling", "2", ""), "1": ("tracing", "0", ""), "2": ("ended", "0", "without a word: killed, or crashed"),
+                                "3": ("exited", "0", "")})
+        tracing.say("lose", BAD_TIMESTAMP, 2)  # nine in four windows
+        wait_for(lambda: {row[1]: row[7] for row in self.page_rows(server)}["1"] == "9")
+        samples = server.samples()
+        for rank, state in (("0", "tracing"), ("2", "exited"), ("3", "exited")):
+            self.assertEqual(pick(samples, "injector_state", rank=rank, collscope_injector_state=state), 1)
+
+    def test_wrong_user(self):
+        """Segments that it may not open: log and page say whose they are and what to do, and do not deny that there are some."""
+        writer, _ = self.rank(0, 1)
+        program = shutil.copy(EXPORTER, tempfile.mkdtemp(prefix="collscope-exporter-"))
+        self.addCleanup(shutil.rmtree, os.path.dirname(program))
+        os.chmod(os.path.dirname(program), 0o755)
+        os.chmod(self.directory, 0o777)
+        os.chmod(writer.path, 0o000)
+        uid = 65534 if os.geteuid() == 0 else os.geteuid()
+        server = self.exporter(program=program, cwd="/", **({"user": uid, "group": uid} if os.geteuid() == 0 else {}))
+        wait_for(lambda: pick(server.samples(), "exporter_segments_rejected", reason="permission") == 1)
+        page = server.get("/")[2].decode()
+        self.assertIn(f"may not open: 1 (<code>permission</code>), of uid {os.geteuid()}. It runs as uid {uid}: run it as the user", page)
+        self.assertNotIn("No traced process", page)
+        self.assertIn(f'msg="A segment cannot be used: run the exporter as the user who runs the server, uid {os.geteuid()}, and not as uid {uid}" '
+                      f'reason=permission error="', server.output())
+        os.chmod(writer.path, 0o444)
+        wait_for(lambda: len(self.page_rows(server)) == 1)
+        self.assertNotIn("may not open", server.get("/")[2].decode())
+        (pathlib.Path(self.directory) / "7-7.seg").write_bytes(b"x" * 8192)
+        os.chmod(pathlib.Path(self.directory) / "7-7.seg", 0o444)
+        wait_for(lambda: "Segments that cannot be used: 1 (<code>corrupt</code>)" in server.get("/")[2].decode())
+
     def test_page_tells_the_dead_from_the_living(self):
         dead, living = self.rank(0, 2)[0], self.rank(1, 2)[0]
         server = self.exporter("--collscope.linger=600s", "--collscope.retention=600s")
@@ -736,8 +788,8 @@ class Processes(Case):
         dead.kill()
         wait_for(lambda: pick(server.samples(), "exporter_processes", state="dead") == 1)
         page = server.get("/")[2].decode()
-        rows = [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr.*?</tr>", page.split("<tbody>")[1])]
-        self.assertEqual([(row[0], row[1], row[5] == "exited") for row in rows], [("1", "1", False), ("0", "0", True)])
+        rows = self.page_rows(server)
+        self.assertEqual([(row[0], row[1], row[5] == "ended") for row in rows], [("1", "1", False), ("0", "0", True)])
         self.assertEqual(page.count('<tr class="ended"><td>0</td>'), 1)
         self.assertIn("<p>1 running, 1 ended: ", page)
         living.kill()
