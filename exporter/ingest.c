@@ -229,14 +229,11 @@ look_for_stalls(struct cs_ingest *ingest)
 	cs_analysis_list_stalls(ingest->analysis, look.now_ns, ingest->stall_ns, log_stall, &look);
 }
 
-/* Once a second. */
-static void
-look(struct cs_ingest *ingest)
+void
+cs_ingest_look(struct cs_ingest *ingest)
 {
 	uint64_t now_ns = cs_clock_monotonic_ns();
 
-	if (ingest->looked_ns && now_ns - ingest->looked_ns < LOOK_PERIOD_NS)
-		return;
 	ingest->looked_ns = now_ns;
 	lock_for_ingest(ingest);
 	cs_processes_look(&ingest->processes, now_ns);
@@ -250,6 +247,13 @@ look(struct cs_ingest *ingest)
 	}
 	look_for_stalls(ingest);
 	unlock(ingest);
+}
+
+static void
+look_when_due(struct cs_ingest *ingest)
+{
+	if (!ingest->looked_ns || cs_clock_monotonic_ns() - ingest->looked_ns >= LOOK_PERIOD_NS)
+		cs_ingest_look(ingest);
 }
 
 /* One batch of the process at `index`. Returns whether there may be more, and then lowers *reached_ns to the
@@ -333,7 +337,7 @@ cs_ingest_turn(struct cs_ingest *ingest)
 	bool more = true;
 	size_t total = 0;
 
-	look(ingest);
+	look_when_due(ingest);
 	/* Round by round, so that ranks stay close to each other in time; bounded, so that looking is not put
 	 * off. A backlog is analysed as it comes: it is more than the analysis can hold. */
 	for (unsigned int round = 0; more && round < ROUNDS_MAX; round++) {

@@ -46,6 +46,8 @@ void cs_ingest_destroy(struct cs_ingest *ingest);
 /* Reads everything new; once a second looks into the run directory and at the writers. Returns how many
  * records it read. */
 size_t cs_ingest_turn(struct cs_ingest *ingest);
+/* Looks now; before leaving, so that segments whose linger time has just ended go, too. */
+void cs_ingest_look(struct cs_ingest *ingest);
 /* Since how long no writer has been alive; 0: one is. */
 uint64_t cs_ingest_alone_ns(struct cs_ingest *ingest);
 

@@ -262,6 +262,22 @@ wait_for_signal(struct exporter *exporter)
 	return true;
 }
 
+/* Nobody needs it any more. The last look removes the segments of the last server, whose linger time has
+ * ended with ours, unless it finds a new one. */
+static bool
+is_time_to_leave(struct exporter *exporter)
+{
+	const struct cs_options *options = &exporter->options;
+
+	if (!options->automatic || cs_ingest_alone_ns(exporter->ingest) <= options->linger_ns)
+		return false;
+	cs_ingest_look(exporter->ingest);
+	if (cs_ingest_alone_ns(exporter->ingest) <= options->linger_ns)
+		return false;
+	cs_log_info("Leaving: no traced process is left");
+	return true;
+}
+
 static void
 serve(struct exporter *exporter)
 {
@@ -277,11 +293,8 @@ serve(struct exporter *exporter)
 			cs_sd_notify("WATCHDOG=1");
 			notified_ns = now_ns;
 		}
-		if (exporter->options.automatic &&
-			cs_ingest_alone_ns(exporter->ingest) > exporter->options.linger_ns) {
-			cs_log_info("Leaving: no traced process is left");
+		if (is_time_to_leave(exporter))
 			break;
-		}
 	}
 	cs_sd_notify("STOPPING=1");
 }

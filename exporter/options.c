@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
 		"unused."},
 	{"collscope.linger", OPTION_DURATION, AT(linger_ns), "DURATION", "60s", NULL,
 		"How long to keep the segment of a dead process, and to stay without a live one under "
-		"--collscope.auto."},
+		"--collscope.auto; what is kept goes before it leaves."},
 	{"collscope.retention", OPTION_DURATION, AT(retention_ns), "DURATION", "5m", NULL,
 		"How long to serve the series of a dead process."},
 	{"collscope.max-series", OPTION_COUNT, AT(max_series), "N", "50000", NULL,

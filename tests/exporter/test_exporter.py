@@ -806,7 +806,7 @@ class Processes(Case):
     def test_automatic(self):
         """Stays while a writer lives, leaves when the last one is gone, and takes its files along."""
         writer, _ = self.rank(0, 1)
-        server = self.exporter("--collscope.auto", "--collscope.linger=1s")
+        server = self.exporter("--collscope.auto", "--collscope.linger=1500ms")  # ends between two looks
         time.sleep(2.5)
         self.assertIsNone(server.process.poll())
         writer.kill()
