@@ -9,7 +9,7 @@ export ROOT
 # Debian packages: to build, and in addition to test.
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev zlib1g-dev
     libcmocka-dev python3 python3-venv scdoc)
-TEST_PACKAGES=(prometheus jq curl)
+TEST_PACKAGES=(prometheus jq curl file dpkg-dev)
 LINT_PACKAGES=(clang-format-14 clang-tidy-14 cppcheck shellcheck codespell mandoc)
 
 say() { printf '%s\n' "$*" >&2; }
