@@ -147,6 +147,7 @@ list(const struct cs_catalog *catalog, bool json)
 	static const char *const headings[] = {"KERNEL", "OP", "IMPL", "ROW", "SIZE"};
 	struct cs_table *table = json ? NULL : cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
 	bool terminal = cs_output_is_terminal();
+	struct cs_page page = {.width = terminal ? cs_output_columns() : 0};
 	struct cs_catalog_rule_text row;
 	int result = 0;
 
@@ -159,7 +160,8 @@ list(const struct cs_catalog *catalog, bool json)
 			add_rule(table, &row, terminal);
 	}
 	if (!json)
-		result = cs_table_print(table, stdout, terminal ? cs_output_columns() : 0);
+		result = cs_table_print(table, stdout, &page);
+	cs_page_print_left_out(&page, "--json or `| cat`", stdout);
 	cs_table_destroy(table);
 	return result;
 }

@@ -56,7 +56,8 @@ static const struct cs_cmd_column columns[] = {
 	{"STATE",
 		"starting; learning: holds CUPTI's subscription while graphs are captured; tracing: a window "
 		"is open, in full mode always; sampling: between two windows; tracing until: on request "
-		"(collscope trace), time in UTC; idle: waits to be asked (mode demand); yielded: another "
+		"(collscope trace), time in UTC; waiting, ends: the same while nothing is traced yet, or "
+		"(--budget) between its windows; idle: waits to be asked (mode demand); yielded: another "
 		"profiler has CUPTI; paused: until collscope resume; dormant: off for good, the line below "
 		"the table says why; exited; ended: without a word, killed."},
 	{"DEPTH", "What is recorded at this moment. deep: every kernel; off: nothing, as between two windows "
@@ -69,13 +70,17 @@ static const struct cs_cmd_column columns[] = {
 	{"LABELS", "Different collectives known: operation, implementation, size, type, communicator."},
 	{"CPU", "Time of the profiler's thread and of its callbacks, since the start."},
 	{"HOST MEM, GPU MEM", "What the profiler holds; on the GPU what CUPTI may take for it at most."},
-	{"COUNT", "Of collectives, STEPS of steps: over all ranks. An all-reduce of eight ranks is eight."},
+	{"COUNT", "Of all collectives, over all ranks: an all-reduce of eight ranks is eight."},
+	{"STEPS, COLLECTIVES", "Of whole steps alone, those that were traced from start to end, over all "
+			       "ranks; COLLECTIVES in one of them, mean. Times COUNT they need not agree: it "
+			       "has also what belongs to no whole step."},
 	{"MEAN WAIT, BUS BW",
 		"Of the collectives that every rank was seen of; the line below the table says how "
 		"many those are."},
 	{"GPU TIME", "Share of the traced time, not of all time."},
-	{"EXPOSED", "Time of a step in collectives while nothing else ran on the GPU: the price of "
-		    "communication."},
+	{"IN COLLECTIVES", "Time of a step in collectives, mean over the steps of the phase."},
+	{"EXPOSED", "The part of that while nothing else ran on the GPU, mean too: the price of "
+		    "communication. EXPOSED %: its share of the time of the steps."},
 	{.name = NULL},
 };
 
@@ -136,24 +141,34 @@ summarize(struct cs_targets *targets, const struct request *request, struct cs_s
 }
 
 static int
-print_text(const struct request *request, const struct cs_targets *targets, const struct cs_summary *summary,
-	const struct cs_stalls *stalls)
+print_summary(const struct cs_summary *summary, struct cs_page *page)
 {
-	unsigned int width = cs_output_is_terminal() ? cs_output_columns() : 0;
-	int result = request->details ? cs_status_print_long(targets, &summary->phase_rules, stdout)
-				      : cs_status_print_table(targets, stdout, width);
-
-	if (result)
-		return result;
-	cs_stalls_print(stalls, stdout);
-	if (!request->collectives)
-		return 0;
 	fputc('\n', stdout);
 	if (summary->count == 0) {
 		cs_log_info("No collective in the rings yet");
 		return 0;
 	}
-	return cs_summary_print(summary, stdout, 0, width);
+	return cs_summary_print(summary, stdout, 0, page);
+}
+
+static int
+print_text(const struct request *request, const struct cs_targets *targets, const struct cs_summary *summary,
+	const struct cs_stalls *stalls)
+{
+	struct cs_page page = {.width = cs_output_is_terminal() ? cs_output_columns() : 0};
+	int result = request->details ? cs_status_print_long(targets, &summary->phase_rules, stdout)
+				      : cs_status_print_table(targets, stdout, &page);
+
+	if (result)
+		return result;
+	cs_stalls_print(stalls, stdout);
+	if (request->collectives)
+		result = print_summary(summary, &page);
+	if (result)
+		return result;
+	cs_status_print_exporter(targets, stdout);
+	cs_page_print_left_out(&page, "--json or `| cat`", stdout);
+	return 0;
 }
 
 static int
@@ -181,8 +196,6 @@ show(const struct request *request)
 		cs_log_error("Cannot show the status: %s", strerror(ENOMEM));
 	if (result || targets.unreadable)
 		status = CS_EXIT_ERROR;
-	if (result == 0 && !request->json && targets.count)
-		cs_status_print_exporter(&targets, stdout);
 out:
 	cs_stalls_fini(&stalls);
 	cs_summary_fini(&summary);

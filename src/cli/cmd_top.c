@@ -19,6 +19,8 @@
 #define INTERVAL_MIN_NS     (100 * CS_NS_PER_MS)
 /* Collectives shown when the output is no terminal. */
 #define ROWS_DEFAULT 20U
+/* Between two windows whose period is not known. */
+#define GAP_DEFAULT_NS CS_NS_PER_S
 
 enum { OPTION_DIRECTORY, OPTION_PID, OPTION_INTERVAL, OPTION_COUNT, OPTION_COLOR };
 
@@ -64,33 +66,68 @@ print_age(const struct cs_summary *summary)
 			now_ns > summary->newest_ns ? now_ns - summary->newest_ns : 0, text));
 }
 
+/* The longest of those that sample: 0 when none does, or none says. */
+static uint64_t
+sampling_period_ns(const struct cs_targets *targets)
+{
+	uint64_t period_ns = 0;
+
+	for (size_t i = 0; i < targets->count; i++) {
+		const struct cs_status *status = &targets->items[i]->status;
+
+		if (status->mode == CS_MODE_SAMPLE && status->period_ns > period_ns)
+			period_ns = status->period_ns;
+	}
+	return period_ns;
+}
+
+static void
+print_nothing(const struct cs_targets *targets)
+{
+	uint64_t period_ns = sampling_period_ns(targets);
+	char text[CS_UNITS_TEXT_BYTES];
+
+	if (period_ns)
+		printf("No collectives yet: waiting for the next window, one every %s\n",
+			cs_units_format_duration(period_ns, text));
+	else
+		puts("No collectives yet");
+}
+
+/* Collectives for which the terminal has room. */
+static size_t
+room_for_rows(const struct cs_targets *targets, const struct cs_summary *summary)
+{
+	unsigned int rows = cs_output_rows();
+	/* Headings, blank lines, the age, what was left out (two lines) and the cursor's own line; the table
+	 * of steps. */
+	size_t used = targets->count + 9 + CS_SUMMARY_REMARKS + summary->steps.count + 2;
+
+	return rows > used ? rows - used : 1;
+}
+
 /* The summary is of the collectives that the analysis let go in the latest turn that let some go: in that
  * turn they had ended about two seconds before. */
 static int
 draw(const struct cs_targets *targets, const struct cs_summary *summary, bool fresh)
 {
 	bool terminal = cs_output_is_terminal();
-	unsigned int width = terminal ? cs_output_columns() : 0;
-	size_t limit = ROWS_DEFAULT;
+	struct cs_page page = {.width = terminal ? cs_output_columns() : 0};
 	int result;
 
-	if (terminal) {
-		unsigned int rows = cs_output_rows();
-		/* Headings, blank lines, the age and the cursor's own line; the table of steps. */
-		size_t used = targets->count + 7 + CS_SUMMARY_REMARKS + summary->steps.count + 2;
-
-		limit = rows > used ? rows - used : 1;
+	if (terminal)
 		fputs("\033[H\033[2J", stdout);
-	}
-	result = cs_status_print_table(targets, stdout, width);
+	result = cs_status_print_table(targets, stdout, &page);
 	fputc('\n', stdout);
 	if (result == 0 && summary->count) {
 		if (!fresh)
 			print_age(summary);
-		result = cs_summary_print(summary, stdout, limit, width);
+		result = cs_summary_print(
+			summary, stdout, terminal ? room_for_rows(targets, summary) : ROWS_DEFAULT, &page);
 	} else {
-		puts("No collectives yet");
+		print_nothing(targets);
 	}
+	cs_page_print_left_out(&page, "`| cat`", stdout);
 	if (!terminal)
 		fputc('\n', stdout);
 	return result ? result : cs_output_flush();
@@ -139,15 +176,22 @@ struct picture {
 	struct cs_analysis_sink sink; /* of the summary */
 	bool restart;                 /* what comes next begins a new one */
 	bool fresh;                   /* something has come in this turn */
+	uint64_t gap_ns;              /* so does what comes that long after all before; 0: no matter */
+	uint64_t newest_ns;
 };
 
+/* at_ns: start of what comes. */
 static void
-begin_again(struct picture *picture)
+begin_again(struct picture *picture, uint64_t at_ns)
 {
-	if (picture->restart)
+	bool later = picture->gap_ns && at_ns > picture->newest_ns + picture->gap_ns;
+
+	if (picture->restart || later)
 		cs_summary_restart(&picture->summary);
 	picture->restart = false;
 	picture->fresh = true;
+	if (at_ns > picture->newest_ns)
+		picture->newest_ns = at_ns;
 }
 
 static void
@@ -155,7 +199,7 @@ take_step(void *context, const struct cs_step *step)
 {
 	struct picture *picture = context;
 
-	begin_again(picture);
+	begin_again(picture, step->start_ns);
 	picture->sink.step(&picture->summary, step);
 }
 
@@ -164,7 +208,7 @@ take_collective(void *context, const struct cs_collective *collective)
 {
 	struct picture *picture = context;
 
-	begin_again(picture);
+	begin_again(picture, collective->start_ns);
 	picture->sink.collective(&picture->summary, collective);
 }
 
@@ -176,6 +220,56 @@ take_other(void *context, uint32_t source, const struct cs_record *record)
 	picture->sink.other(&picture->summary, source, record);
 }
 
+/* Between two windows that all open together nothing is traced for longer than this, and within one hardly.
+ */
+static uint64_t
+gap_of(const struct cs_targets *targets)
+{
+	uint64_t period_ns = sampling_period_ns(targets);
+
+	if (!samples(targets))
+		return 0;
+	return period_ns ? period_ns / 4 : GAP_DEFAULT_NS;
+}
+
+/* What the rings hold already, as `collscope status` reads it: how steps are told apart is known from the
+ * first picture on, and where windows are sampled it shows the last one. */
+static int
+look_back(struct picture *picture, struct cs_targets *targets, struct cs_feed *feed)
+{
+	int result;
+
+	picture->gap_ns = gap_of(targets);
+	result = turn(targets, feed);
+	if (!samples(targets))
+		cs_summary_restart(&picture->summary);
+	return result;
+}
+
+static int
+show(struct picture *picture, const struct request *request, struct cs_targets *targets, struct cs_feed *feed)
+{
+	int result = look_back(picture, targets, feed);
+	/* Turns in a row that brought something: the rest of the last window may be still to come. */
+	unsigned int turns = samples(targets) && picture->fresh ? 1 : 0;
+
+	for (uint64_t shown = 0; result == 0 && (request->count == 0 || shown < request->count); shown++) {
+		sleep_for(request->interval_ns);
+		/* A window that goes on in a second turn is one picture all the same: without that the rest
+		 * of it, some collectives, would stand there until the next window. */
+		picture->restart = turns != 1 || !samples(targets);
+		picture->gap_ns = gap_of(targets);
+		picture->fresh = false;
+		result = turn(targets, feed);
+		turns = picture->fresh ? turns + 1 : 0;
+		if (result == 0)
+			result = cs_summary_finish(&picture->summary);
+		if (result == 0)
+			result = draw(targets, &picture->summary, picture->fresh);
+	}
+	return result;
+}
+
 static int
 watch(const struct request *request, struct cs_targets *targets)
 {
@@ -184,26 +278,14 @@ watch(const struct request *request, struct cs_targets *targets)
 	struct cs_analysis_sink sink = {
 		.context = &picture, .step = take_step, .collective = take_collective, .other = take_other};
 	struct cs_feed *feed = NULL;
-	unsigned int turns = 0; /* in a row that brought something */
 	int result = cs_feed_new(targets, steps_file && *steps_file ? steps_file : NULL, &sink, &feed);
 
 	cs_summary_init(&picture.summary);
 	picture.sink = cs_summary_sink(&picture.summary);
 	picture.summary.live = true;
 	cs_summary_attach(&picture.summary, feed);
-	for (uint64_t shown = 0; result == 0 && (request->count == 0 || shown < request->count); shown++) {
-		sleep_for(request->interval_ns);
-		/* A window that goes on in a second turn is one picture all the same: without that the rest
-		 * of it, some collectives, would stand there until the next window. */
-		picture.restart = turns != 1 || !samples(targets);
-		picture.fresh = false;
-		result = turn(targets, feed);
-		turns = picture.fresh ? turns + 1 : 0;
-		if (result == 0)
-			result = cs_summary_finish(&picture.summary);
-		if (result == 0)
-			result = draw(targets, &picture.summary, picture.fresh);
-	}
+	if (result == 0)
+		result = show(&picture, request, targets, feed);
 	cs_feed_destroy(feed); /* hands out what is pending, to nobody's eyes */
 	cs_summary_fini(&picture.summary);
 	if (result == -ENOMEM)
@@ -225,7 +307,7 @@ choose_interval(struct request *request, struct cs_cmd_parser *parser)
 static int
 cmd_top(int argc, char **argv)
 {
-	struct request request = {.interval_ns = INTERVAL_DEFAULT_NS};
+	struct request request = {.query = {.from_oldest = true}, .interval_ns = INTERVAL_DEFAULT_NS};
 	struct cs_cmd_parser parser;
 	struct cs_targets targets;
 	unsigned int choice = CS_COLOR_AUTO;
@@ -274,7 +356,8 @@ const struct cs_cmd cs_cmd_top_description = {
 	.synopsis = "[options]",
 	.description = "Shows again and again the table of `collscope status`, and the steps and collectives "
 		       "of the last "
-		       "interval or, in sample mode, of the last window: as `collscope status --collectives` "
+		       "interval or, in sample mode, of the last window, also one from before the start: as "
+		       "`collscope status --collectives` "
 		       "has them. "
 		       "They are about two seconds old, because ranks are matched first; what is older says "
 		       "its age. "

@@ -6,6 +6,7 @@
 #ifndef CS_STATUS_H
 #define CS_STATUS_H
 
+#include "page.h"
 #include "stalls.h"
 #include "summary.h"
 #include "targets.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 
 /* 0 or -ENOMEM. */
-int cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width);
+int cs_status_print_table(const struct cs_targets *targets, FILE *stream, struct cs_page *page);
 int cs_status_print_long(
 	const struct cs_targets *targets, const struct cs_phase_rules *phase_rules, FILE *stream);
 /* Who serves the metrics: `exporter: serving ADDRESS`, or none and why. A traced process starts the exporter

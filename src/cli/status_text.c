@@ -112,14 +112,16 @@ format_rank(const struct cs_process_info *process, char *text, size_t text_bytes
 		snprintf(text, text_bytes, "%d/%d", process->rank, process->world);
 }
 
-/* "tracing until 10:11:12Z", or the state alone. */
+/* "tracing until 10:11:12Z", "waiting, ends 10:11:12Z", or the state alone. */
 static void
 format_state(const struct cs_target *target, char *text, size_t text_bytes)
 {
 	uint64_t until_ns = cs_status_request_until_ns(target);
 	char clock[CS_UNITS_TEXT_BYTES];
 
-	if (until_ns)
+	if (until_ns && target->status.depth == CS_DEPTH_OFF)
+		snprintf(text, text_bytes, "waiting, ends %s", cs_units_format_clock(until_ns, clock));
+	else if (until_ns)
 		snprintf(text, text_bytes, "%s until %s", cs_status_state(target),
 			cs_units_format_clock(until_ns, clock));
 	else
@@ -221,7 +223,37 @@ print_common_losses(FILE *stream, const struct loss_sum *sums)
 	}
 }
 
-/* What the table cannot say: reasons and causes. */
+static bool
+has_same_reason(const struct cs_target *a, const struct cs_target *b)
+{
+	return strcmp(a->dictionary->process.reason, b->dictionary->process.reason) == 0 &&
+	       strcmp(cs_status_state(a), cs_status_state(b)) == 0;
+}
+
+/* In the place of the first that has it: what a pause tells of is the same of all. */
+static void
+print_reason(FILE *stream, const struct cs_targets *targets, size_t at)
+{
+	const struct cs_target *target = targets->items[at];
+	size_t count = 0;
+
+	if (!target->dictionary->process.reason[0])
+		return;
+	for (size_t i = 0; i < targets->count; i++) {
+		if (!has_same_reason(target, targets->items[i]))
+			continue;
+		if (i < at)
+			return;
+		count++;
+	}
+	if (count == 1)
+		fprintf(stream, "%u: ", target->pid);
+	else
+		fprintf(stream, "%zu processes: ", count);
+	fprintf(stream, "%s: %s\n", cs_status_state(target), target->dictionary->process.reason);
+}
+
+/* What else the table cannot say: causes. */
 static void
 print_remarks(FILE *stream, const struct cs_target *target, const struct loss_sum *sums)
 {
@@ -229,9 +261,6 @@ print_remarks(FILE *stream, const struct cs_target *target, const struct loss_su
 	uint64_t now_ns = cs_clock_realtime_ns();
 	char text[CS_UNITS_TEXT_BYTES];
 
-	if (target->dictionary->process.reason[0])
-		fprintf(stream, "%u: %s: %s\n", target->pid, cs_status_state(target),
-			target->dictionary->process.reason);
 	print_own_losses(stream, target, sums);
 	if (cs_status_unlabelled(target)) {
 		fprintf(stream, "%u: collectives without a label:", target->pid);
@@ -245,8 +274,10 @@ print_remarks(FILE *stream, const struct cs_target *target, const struct loss_su
 }
 
 int
-cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned int width)
+cs_status_print_table(const struct cs_targets *targets, FILE *stream, struct cs_page *page)
 {
+	static const char *const expendable[] = {
+		"GPU MEM", "HOST MEM", "CPU", "LABELS", "DEPTH", "RECORDS", NULL};
 	static const char *const headings[] = {">PID", ">RANK", "GPU", "MODE", "STATE", "DEPTH", ">RECORDS",
 		">LOST", ">LABELS", ">CPU", ">HOST MEM", ">GPU MEM", "COMMAND"};
 	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
@@ -257,10 +288,13 @@ cs_status_print_table(const struct cs_targets *targets, FILE *stream, unsigned i
 		return -ENOMEM;
 	for (size_t i = 0; i < targets->count; i++)
 		add_row(table, targets->items[i]);
-	result = cs_table_print(table, stream, width);
+	cs_table_set_expendable(table, expendable);
+	result = cs_table_print(table, stream, page);
 	sum_losses(targets, sums);
-	for (size_t i = 0; i < targets->count && result == 0; i++)
+	for (size_t i = 0; i < targets->count && result == 0; i++) {
+		print_reason(stream, targets, i);
 		print_remarks(stream, targets->items[i], sums);
+	}
 	if (result == 0)
 		print_common_losses(stream, sums);
 	cs_table_destroy(table);

@@ -114,8 +114,9 @@ add_row(struct cs_table *table, const struct cs_step_row *row)
 }
 
 int
-cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, unsigned int width)
+cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, struct cs_page *page)
 {
+	static const char *const expendable[] = {"P99", "EXPOSED %", NULL};
 	static const char *const headings[] = {"PHASE", ">STEPS", ">P50", ">P99", ">COLLECTIVES",
 		">IN COLLECTIVES", ">EXPOSED", ">EXPOSED %"};
 	struct cs_table *table;
@@ -128,7 +129,8 @@ cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, unsig
 		return -ENOMEM;
 	for (size_t i = 0; i < summary->count; i++)
 		add_row(table, &summary->rows[i]);
-	result = cs_table_print(table, stream, width);
+	cs_table_set_expendable(table, expendable);
+	result = cs_table_print(table, stream, page);
 	cs_table_destroy(table);
 	return result;
 }

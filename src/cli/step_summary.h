@@ -10,6 +10,7 @@
 #define CS_STEP_SUMMARY_H
 
 #include "analysis/analysis.h"
+#include "page.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,6 @@ int cs_step_summary_add(struct cs_step_summary *summary, const struct cs_step *s
 /* Sorts and computes quantiles. More may be added, and the summary finished again. */
 void cs_step_summary_finish(struct cs_step_summary *summary);
 /* For people; nothing when there is no step. 0 or -ENOMEM. */
-int cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, unsigned int width);
+int cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, struct cs_page *page);
 
 #endif

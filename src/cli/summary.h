@@ -96,10 +96,10 @@ struct cs_summary_range {
 int cs_summary_switches(const struct cs_summary *summary, struct cs_summary_range **ranges, size_t *count);
 
 /* Lines that stand under the table of collectives, at most. */
-#define CS_SUMMARY_REMARKS 3U
+#define CS_SUMMARY_REMARKS 4U
 
 /* For people: the steps, a blank line, the collectives, what their columns rest on. 0 or -ENOMEM. `limit`:
  * rows of collectives at most, 0 all. */
-int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width);
+int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, struct cs_page *page);
 
 #endif

@@ -93,22 +93,61 @@ add_row(struct cs_table *table, const struct cs_summary_row *row)
 	cs_table_add(table, CS_STYLE_PLAIN, "%s", algorithm);
 }
 
+/* "A, B: sentence" of those that are shown, in the line that *used tells of. */
+static void
+explain(const struct cs_page *page, FILE *stream, bool *used, const char *const names[2],
+	const char *sentence)
+{
+	const char *separator = *used ? " " : "";
+	bool any = false;
+
+	for (size_t i = 0; i < 2 && names[i]; i++) {
+		if (!cs_page_shows(page, names[i]))
+			continue;
+		fprintf(stream, "%s%s", any ? ", " : separator, names[i]);
+		any = true;
+	}
+	if (any)
+		fprintf(stream, ": %s", sentence);
+	*used = *used || any;
+}
+
+static void
+end_line(FILE *stream, bool *used)
+{
+	if (*used)
+		fputc('\n', stream);
+	*used = false;
+}
+
 /* What the columns rest on: a mean over one collective in ten is not a mean. */
 static void
-print_basis(const struct cs_summary *summary, FILE *stream)
+print_basis(const struct cs_summary *summary, const struct cs_page *page, FILE *stream)
 {
+	static const char *const names[][2] = {{"STEPS", "COLLECTIVES"}, {"IN COLLECTIVES", "EXPOSED"},
+		{"COUNT"}, {"GPU TIME"}, {"MEAN WAIT", "BUS BW"}};
+	char matching[96] = "unknown, as no collective was seen on every rank.";
 	uint64_t matched = 0, count = 0;
+	bool used = false;
 
 	for (size_t i = 0; i < summary->count; i++) {
 		matched += summary->rows[i]->matched;
 		count += summary->rows[i]->count;
 	}
-	fputs("COUNT: over all ranks. GPU TIME: share of the traced time.\n", stream);
 	if (matched)
-		fprintf(stream, "MEAN WAIT, BUS BW: of the %.1f %% that every rank was seen of.\n",
+		snprintf(matching, sizeof(matching),
+			"from the %.1f %% of the collectives that were seen on every rank.",
 			100 * (double)matched / (double)count);
-	else
-		fputs("MEAN WAIT, BUS BW: unknown, as no collective was seen on every rank.\n", stream);
+	if (summary->steps.count) {
+		explain(page, stream, &used, names[0], "whole steps only.");
+		explain(page, stream, &used, names[1], "means of a step.");
+		end_line(stream, &used);
+	}
+	explain(page, stream, &used, names[2], "all collectives, over all ranks.");
+	explain(page, stream, &used, names[3], "share of the traced time.");
+	end_line(stream, &used);
+	explain(page, stream, &used, names[4], matching);
+	end_line(stream, &used);
 }
 
 static void
@@ -135,8 +174,10 @@ print_skipped(const struct cs_summary *summary, FILE *stream)
 }
 
 int
-cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, unsigned int width)
+cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, struct cs_page *page)
 {
+	static const char *const expendable[] = {
+		"ALGORITHM", "DTYPE", "BUS BW", "P99", "MEAN WAIT", "GPU TIME", NULL};
 	static const char *const headings[] = {"OP", "IMPL", ">SIZE", "DTYPE", "PHASE", ">COUNT", ">P50",
 		">P99", ">MEAN WAIT", ">BUS BW", ">GPU TIME", "ALGORITHM"};
 	struct cs_table *table = cs_table_new(headings, sizeof(headings) / sizeof(headings[0]));
@@ -146,19 +187,20 @@ cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, u
 
 	if (!table)
 		goto out;
-	result = cs_step_summary_print(&summary->steps, stream, width);
+	result = cs_step_summary_print(&summary->steps, stream, page);
 	if (result)
 		goto out;
 	if (summary->steps.count)
 		fputc('\n', stream);
 	for (size_t i = 0; i < summary->count && (limit == 0 || i < limit); i++)
 		add_row(table, summary->rows[i]);
-	result = cs_table_print(table, stream, width);
+	cs_table_set_expendable(table, expendable);
+	result = cs_table_print(table, stream, page);
 	if (result)
 		goto out;
 	if (limit && summary->count > limit)
 		fprintf(stream, "... and %zu more\n", summary->count - limit);
-	print_basis(summary, stream);
+	print_basis(summary, page, stream);
 	print_skipped(summary, stream);
 	result = cs_summary_switches(summary, &ranges, &range_count);
 	if (result == 0)

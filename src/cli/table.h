@@ -10,6 +10,7 @@
 #define CS_TABLE_H
 
 #include "output.h"
+#include "page.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -26,8 +27,14 @@ void cs_table_destroy(struct cs_table *table); /* NULL is fine */
 void cs_table_add(struct cs_table *table, enum cs_style style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Rows that are full; `width` cuts lines (0: never). 0 or -ENOMEM. */
-int cs_table_print(const struct cs_table *table, FILE *stream, unsigned int width);
+/* Headings of columns that go first where there is no room for all, in this order; NULL ends the list, which
+ * is borrowed until the table is printed. Without it, and when it has been used up, the last column goes. */
+void cs_table_set_expendable(struct cs_table *table, const char *const *headings);
+
+/* Prints rows that are full. Columns for which a line of the page has no room are left out whole, which the
+ * page notes; a left-aligned column at the end may lose the end of its texts ("...") before that. page: NULL
+ * for no limit. 0 or -ENOMEM. */
+int cs_table_print(const struct cs_table *table, FILE *stream, struct cs_page *page);
 size_t cs_table_rows(const struct cs_table *table);
 
 #endif

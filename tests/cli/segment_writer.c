@@ -7,9 +7,10 @@
  * slots (of the ring), rank, world, launches, collectives (of one launch), age_ms (of the first record),
  * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
  * numbers; so are mode, depth, asked_ms (until when a trace on request runs, from now), skipped (windows).
- * group: a number; NCCL communicator that the process is a rank of. trace_max_s: what the writer
- * says it allows. subscribed: 0 or 1. reason: text. answer: errno for requests; -1 never answers. hold: stay
- * until stdin ends, answering requests and printing each
+ * period_ms (of sample windows), others: 0 leaves out what is no launch. group: a number; NCCL communicator
+ * that the process is a rank of. trace_max_s: what the writer says it allows. subscribed: 0 or 1. reason:
+ * text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering requests and
+ * printing each
  * ("request COMMAND FROM UNTIL ARGUMENT"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
@@ -35,7 +36,8 @@
 
 struct options {
 	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
-		mode, depth, asked_ms, skipped, answer, hold, group, trace_max_s, subscribed;
+		mode, depth, asked_ms, skipped, answer, hold, group, trace_max_s, subscribed, period_ms,
+		others;
 	const char *reason;
 };
 
@@ -52,7 +54,8 @@ parse(struct options *options, const char *word)
 		{"windows", &options->windows}, {"answer", &options->answer}, {"hold", &options->hold},
 		{"group", &options->group}, {"trace_max_s", &options->trace_max_s},
 		{"subscribed", &options->subscribed}, {"mode", &options->mode}, {"depth", &options->depth},
-		{"asked_ms", &options->asked_ms}, {"skipped", &options->skipped}};
+		{"asked_ms", &options->asked_ms}, {"skipped", &options->skipped},
+		{"period_ms", &options->period_ms}, {"others", &options->others}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -96,6 +99,7 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	status->mode = (uint64_t)options->mode;
 	status->request_until_ns =
 		options->asked_ms ? cs_clock_realtime_ns() + (uint64_t)options->asked_ms * CS_NS_PER_MS : 0;
+	status->period_ns = (uint64_t)options->period_ms * CS_NS_PER_MS;
 	status->windows_skipped = (uint64_t)options->skipped;
 	status->subscribed = options->subscribed != 0;
 	status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
@@ -266,10 +270,11 @@ main(int argc, char **argv)
 		.mode = CS_MODE_FULL,
 		.depth = CS_DEPTH_DEEP,
 		.dropped = 5,
+		.others = 1,
 		.reason = ""};
 	struct cs_segment_options segment = {.version = "0.0.1-test"};
 	struct cs_segment_writer *writer = NULL;
-	uint64_t base_ns;
+	uint64_t base_ns, end_ns;
 	int result;
 
 	if (argc < 2)
@@ -290,7 +295,9 @@ main(int argc, char **argv)
 	base_ns = cs_clock_realtime_ns() - (uint64_t)options.age_ms * CS_NS_PER_MS;
 	write_process(writer, &options);
 	write_group(writer, &options);
-	write_others(writer, &options, base_ns, write_launches(writer, &options, base_ns));
+	end_ns = write_launches(writer, &options, base_ns);
+	if (options.others)
+		write_others(writer, &options, base_ns, end_ns);
 	printf("ready %s %" PRIu64 "\n", cs_segment_writer_path(writer), base_ns);
 	fflush(stdout);
 	if (options.hold)

@@ -3,11 +3,13 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 import cli
@@ -146,14 +148,14 @@ class Status(cli.Test):
                 ({"mode": sample, "depth": 0}, "sampling", r"sampling +off"),
                 ({"mode": sample, "depth": 2}, "tracing", r"tracing +deep"),
                 ({"mode": 1, "state": 3, "depth": 0}, "idle", r"idle +off"),
-                ({"mode": 1, "state": 3, "depth": 0, "asked_ms": on_request}, "tracing", r"tracing until \d\d:\d\d:\d\dZ +off"),
+                ({"mode": 1, "state": 3, "depth": 0, "asked_ms": on_request}, "tracing", r"waiting, ends \d\d:\d\d:\d\dZ +off"),
                 ({"mode": sample, "depth": 2, "asked_ms": on_request}, "tracing", r"tracing until \d\d:\d\d:\d\dZ +deep"),
                 ({"mode": sample, "state": 5, "depth": 0, "asked_ms": on_request}, "paused", r"paused +off"),
                 ({"mode": sample, "depth": 0, "asked_ms": 1, "age_ms": 6000}, "sampling", r"sampling +off")]):
             writer = self.write(rank=rank, hold=1, **options)
             (process,) = self.status("--pid", writer.pid)["processes"]
             self.assertEqual(process["state"], state, options)
-            self.assertEqual(process["request_until_ns"] is not None, "until" in shown, options)
+            self.assertEqual(process["request_until_ns"] is not None, r"\dZ" in shown, options)
             self.assertRegex(self.run_command("status", "--pid", writer.pid).stdout, shown)
 
     def test_columns_are_explained(self):
@@ -185,8 +187,62 @@ class Status(cli.Test):
         matched = [row for row in self.status("--collectives")["collectives"] if row["matched"]]
         total = sum(row["count"] for row in self.status("--collectives")["collectives"])
         share = 100 * sum(row["matched"] for row in matched) / total
-        self.assertIn(f"of the {share:.1f} % that every rank" if matched else "unknown, as no collective", text)
+        self.assertIn(f"MEAN WAIT, BUS BW: from the {share:.1f} % of the collectives that were seen on every rank." if matched else "unknown, as no collective", text)
         self.assertIn("Rank 0 skipped 3 windows (budget); Rank 0 skipped 1 window (budget)\n", text)
+
+    def test_reasons_that_several_have_are_one_line(self):
+        paused = [self.write(rank=rank, hold=1, dropped=0, state=5, reason="Paused on request") for rank in range(3)]
+        other = self.write(rank=3, hold=1, dropped=0, state=STATE_DORMANT, reason="Paused on request")
+        lines = self.run_command("status").stdout.splitlines()[5:]
+        self.assertEqual(lines[:-1], ["3 processes: paused: Paused on request", f"{other.pid}: dormant: Paused on request"])
+        self.assertEqual([p["reason"] for p in self.status()["processes"]], ["Paused on request"] * 4)
+        self.assertEqual(self.run_command("status", "--pid", paused[0].pid).stdout.splitlines()[2:-1],
+                         [f"{paused[0].pid}: paused: Paused on request"])
+
+    def look(self, columns, *words):
+        """What a terminal of that width is shown."""
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen([cli.COMMAND, *words], env={**self.env, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL, stdout=theirs) as process:
+            os.close(theirs)
+            text = b""
+            while True:
+                try:
+                    part = os.read(ours, 4096)
+                except OSError:  # nobody has the other end any more
+                    break
+                text += part
+                if not part:
+                    break
+            os.close(ours)
+            self.assertEqual(process.wait(timeout=20), 0)
+        return text.decode().replace("\r", "").splitlines()
+
+    def test_narrow_terminal(self):
+        for rank in range(2):
+            self.write(rank=rank, hold=1, dropped=0)
+        wide = self.look(400, "status", "--collectives")
+        self.assertEqual(wide, self.run_command("status", "--collectives").stdout.splitlines())
+        self.assertFalse([line for line in wide if "Too narrow" in line])
+        headings = [re.split(" {2,}", line.strip()) for line in wide if line.lstrip().startswith(("PID", "OP ", "PHASE "))]
+        self.assertEqual(len(headings), 3)
+        for columns in (110, 80, 60, 40):
+            lines = self.look(columns, "status", "--collectives")
+            left_out = re.fullmatch("Too narrow for (.*): widen the terminal, or use --json or `[|] cat`", lines[-1])[1].split(", ")
+            seen = [re.split(" {2,}", line.strip()) for line in lines if line.lstrip().startswith(("PID", "OP ", "PHASE "))]
+            for all_of_it, shown in zip(headings, seen):
+                self.assertEqual([name for name in all_of_it if name in shown], shown)
+                self.assertLessEqual(set(all_of_it) - set(shown), set(left_out))
+            for line in lines[:-1]:
+                if re.search("  ", line):
+                    self.assertLessEqual(len(line), columns, line)
+            explained = {name for line in lines[:-1] for names in re.findall("(?:^|[.] )([A-Z][A-Z ,]+):", line) for name in names.split(", ")}
+            self.assertFalse(explained & set(left_out), columns)
+            self.assertEqual("COUNT" in explained, "COUNT" not in left_out)
+        plain = self.look(80, "status")
+        self.assertRegex(plain[0], "PID  RANK  GPU  MODE  STATE .* COMMAND")
+        self.assertIn("GPU MEM", plain[-1])
+        self.assertNotIn("P99", plain[-1])
 
     def test_long(self):
         writer = self.write(hold=1)

@@ -5,23 +5,38 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 static const char *const headings[] = {"NAME", ">COUNT", "LAST"};
 
+/* left_out: headings in the order in which they went, each with a space behind it. */
 static void
-assert_prints(const struct cs_table *table, unsigned int width, const char *expected)
+assert_page(const struct cs_table *table, unsigned int width, const char *expected, const char *left_out)
 {
+	struct cs_page page = {.width = width};
+	char names[128] = "";
 	char *text = NULL;
 	size_t length;
 	FILE *stream = open_memstream(&text, &length);
 
 	assert_non_null(stream);
-	assert_int_equal(cs_table_print(table, stream, width), 0);
+	assert_int_equal(cs_table_print(table, stream, &page), 0);
 	fclose(stream);
 	assert_string_equal(text, expected);
 	free(text);
+	for (size_t i = 0; i < page.left_out_count; i++) {
+		strcat(names, page.left_out[i]);
+		strcat(names, " ");
+	}
+	assert_string_equal(names, left_out);
+}
+
+static void
+assert_prints(const struct cs_table *table, unsigned int width, const char *expected)
+{
+	assert_page(table, width, expected, "");
 }
 
 static void
@@ -51,6 +66,59 @@ columns_are_aligned(void **state)
 }
 
 static void
+columns_without_room_are_left_out_whole(void **state)
+{
+	static const char *const expendable[] = {"COUNT", "NONE", NULL};
+	struct cs_table *table = cs_table_new(headings, 3);
+
+	(void)state;
+	cs_output_setup_color(CS_COLOR_NEVER);
+	add_row(table, "name", 12345, "end");
+	assert_page(table, 17, "NAME  COUNT  LAST\nname  12345  end\n", "");
+	assert_page(table, 16, "NAME  COUNT\nname  12345\n", "LAST ");
+	assert_page(table, 11, "NAME  COUNT\nname  12345\n", "LAST ");
+	assert_page(table, 10, "NAME\nname\n", "LAST COUNT ");
+	cs_table_set_expendable(table, expendable);
+	assert_page(table, 16, "NAME  LAST\nname  end\n", "COUNT ");
+	assert_page(table, 9, "NAME\nname\n", "COUNT LAST ");
+	cs_table_destroy(table);
+}
+
+static void
+the_end_of_a_line_shows_that_it_goes_on(void **state)
+{
+	struct cs_table *table = cs_table_new(headings, 3);
+
+	(void)state;
+	cs_output_setup_color(CS_COLOR_NEVER);
+	add_row(table, "name", 12345, "server --with many words");
+	assert_page(table, 29, "NAME  COUNT  LAST\nname  12345  server --with...\n", "");
+	assert_page(table, 28, "NAME  COUNT\nname  12345\n", "LAST ");
+	cs_table_destroy(table);
+}
+
+static void
+what_is_left_out_is_named_once(void **state)
+{
+	struct cs_page page = {.width = 80};
+	char *text = NULL;
+	size_t length;
+	FILE *stream = open_memstream(&text, &length);
+
+	(void)state;
+	cs_page_print_left_out(&page, "--json", stream);
+	cs_page_leave_out(&page, "A B");
+	cs_page_leave_out(&page, "C");
+	cs_page_leave_out(&page, "A B");
+	assert_false(cs_page_shows(&page, "C"));
+	assert_true(cs_page_shows(&page, "A"));
+	cs_page_print_left_out(&page, "--json", stream);
+	fclose(stream);
+	assert_string_equal(text, "Too narrow for A B, C: widen the terminal, or use --json\n");
+	free(text);
+}
+
+static void
 lines_are_cut_between_characters(void **state)
 {
 	struct cs_table *table = cs_table_new(headings, 3);
@@ -58,7 +126,8 @@ lines_are_cut_between_characters(void **state)
 	(void)state;
 	cs_output_setup_color(CS_COLOR_NEVER);
 	add_row(table, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5, "x");
-	assert_prints(table, 4, "NAME\n\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\n");
+	assert_page(table, 4, "NAME\n\xc3\xa4...\n", "LAST COUNT ");
+	assert_page(table, 2, "NA\n\xc3\xa4\xc3\xa4\n", "LAST COUNT ");
 	cs_table_destroy(table);
 }
 
@@ -97,6 +166,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(columns_are_aligned),
+		cmocka_unit_test(columns_without_room_are_left_out_whole),
+		cmocka_unit_test(the_end_of_a_line_shows_that_it_goes_on),
+		cmocka_unit_test(what_is_left_out_is_named_once),
 		cmocka_unit_test(lines_are_cut_between_characters),
 		cmocka_unit_test(colour_does_not_change_widths),
 		cmocka_unit_test(unfinished_rows_are_left_out),

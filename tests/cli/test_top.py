@@ -18,28 +18,51 @@ class Top(cli.Test):
         self.assertEqual(text.count("No collectives yet"), 3)
 
     def test_last_picture_stays(self):
-        """A window, then none: its table stays, and says its age."""
+        """What the rings hold from a window before the start; then a new window, whose table stays. Both say their age."""
         writer = self.write(hold=1, mode=2, skipped=21)
-        text = ""
+        pictures, text = [], ""
         with subprocess.Popen([cli.COMMAND, "top", "--interval", "500ms", "--count", "200"], env=self.env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as top:
             for line in top.stdout:
-                if not text:  # it looks now; what came before is of no interval
-                    writer.write_more()
+                if "COMMAND" in line:
+                    if text:
+                        pictures.append(text)
+                    text = ""
                 text += line
-                if text.count("Last window") == 4:
+                if len(pictures) == 2 and not text.count("\n") > 1:
+                    writer.write_more()
+                fresh = [i for i, picture in enumerate(pictures) if "Last window" not in picture]
+                if fresh and len(pictures) > fresh[-1] + 2:
                     break
             top.kill()
-        pictures = text.split("COMMAND")[1:-1]  # the last one is broken off
-        shown = [picture for picture in pictures if "42 KiB" in picture]
-        self.assertGreaterEqual(len(shown), 3)
-        self.assertEqual(pictures[-len(shown):], shown, "once there, it stays")
-        self.assertNotIn("Last window", shown[0])
-        self.assertRegex(shown[-1], r"Last window \d+\.\d+ s ago")
+        old, new = pictures[:fresh[0]], pictures[fresh[0]:]
+        self.assertGreaterEqual(len(old), 2)
+        for picture in old:
+            self.assertRegex(picture, r"Last window (5|6|7|8|9|\d\d)\.\d+ s ago|Last window \d+ m")
+        self.assertRegex(new[-1], r"Last window \d+\.\d+ s ago")
         # What is written while it looks may come in two turns.
-        for picture, count in ((shown[0], r"\d+"), (shown[-1], "30")):
+        for picture, count in ((old[0], "30"), (old[-1], "30"), (new[0], r"\d+"), (new[-1], "30")):
             self.assertRegex(picture, rf"all_reduce +vllm_custom +42 KiB +bfloat16 +\w+ +{count} ")
             self.assertIn("Rank 0 skipped 21 windows (budget)", picture)
+
+    def test_only_the_last_window_of_several(self):
+        """Windows that the rings hold beside it are not in the picture, but in what is known of the steps."""
+        writer = self.write(hold=1, mode=2, age_ms=60000, launches=7)
+        writer.write_more()
+        self.addCleanup(writer.close)
+        row = r"all_reduce +vllm_custom +42 KiB +bfloat16 +%s +70 "
+        # All of it has to be two seconds old.
+        text = self.run_command("top", "--interval", "2500ms", "--count", 1).stdout
+        self.assertRegex(text, row % "decode")
+        self.assertNotRegex(text, row % "unknown")
+        text = self.run_command("status", "--collectives").stdout
+        self.assertRegex(text, row % "decode")
+        self.assertRegex(text, row % "unknown")
+
+    def test_waits_for_a_window(self):
+        self.write(hold=1, mode=2, launches=0, others=0, period_ms=10000)
+        self.assertIn("No collectives yet: waiting for the next window, one every 10.0 s\n",
+                      self.run_command("top", "--interval", "100ms", "--count", 1).stdout)
 
     def test_nothing_and_usage(self):
         self.run_command("top", "--count", 1, status=1)

@@ -144,7 +144,7 @@ class Small(Counted, NodeTest):
         rows = json.loads(self.node.collscope("status", "--collectives", "--json"))["collectives"]
         share = 100 * sum(row["matched"] for row in rows) / sum(map(len, truth.values()))
         self.assertGreater(share, 80)
-        self.assertIn(f"MEAN WAIT, BUS BW: of the {share:.1f} % that every rank was seen of.",
+        self.assertIn(f"MEAN WAIT, BUS BW: from the {share:.1f} % of the collectives that were seen on every rank.",
                       self.node.collscope("status", "--collectives"))
         # by falling time
         times = [float(row[10].split()[0]) for row in printed]
