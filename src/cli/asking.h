@@ -14,6 +14,7 @@ struct cs_asked {
 	int result;    /* 0 agreed, else a negative errno */
 	bool refused;  /* `result` is the process's own answer */
 	bool unposted; /* the question has not reached it */
+	bool marked;   /* the caller's own */
 	struct cs_error error;
 };
 

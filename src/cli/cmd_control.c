@@ -5,6 +5,7 @@
 #include "asking.h"
 #include "clock.h"
 #include "log.h"
+#include "refusals.h"
 #include "status.h"
 #include "targets.h"
 #include "units.h"
@@ -25,6 +26,8 @@
 #define TRACE_LEAD_EACH_NS (25 * CS_NS_PER_MS)
 /* From the last answer that counts to the start: to take everything back before anybody begins. */
 #define TRACE_MARGIN_NS (100 * CS_NS_PER_MS)
+/* From an answer to the state that it leads to: a turn of the profiler's thread. */
+#define STATE_LAG_NS (100 * CS_NS_PER_MS)
 
 enum {
 	OPTION_DIRECTORY,
@@ -121,161 +124,15 @@ reason_of(const struct cs_target *target)
 	return target->dictionary->process.reason;
 }
 
-/* The process's own words, as they are now. */
-static void
-say_busy(struct cs_target *target)
-{
-	if (cs_target_refresh(target) == 0 && reason_of(target)[0])
-		cs_log_error("Process %u refuses: it is %s: %s", target->pid, cs_status_state(target),
-			reason_of(target));
-	else
-		cs_log_error("Process %u refuses: nothing can be traced there now", target->pid);
-}
-
-static void
-say_too_long(const struct cs_target *target)
-{
-	char text[CS_UNITS_TEXT_BYTES];
-	uint64_t most_ns = target->status.trace_max_ns;
-
-	if (most_ns == 0 || most_ns == UINT64_MAX)
-		cs_log_error("Process %u refuses: that is too long", target->pid);
-	else
-		cs_log_error("Process %u refuses: it may be traced for %s at most (COLLSCOPE_TRACE_MAX_S)",
-			target->pid, cs_units_format_duration(most_ns, text));
-}
-
-static void
-say_answer(const struct cs_asked *asked)
-{
-	switch (-asked->result) {
-	case EBUSY:
-		say_busy(asked->target);
-		break;
-	case ERANGE:
-		say_too_long(asked->target);
-		break;
-	case EPERM:
-		cs_log_error("Process %u refuses: it may not be traced on request (COLLSCOPE_TRACE_MAX_S=0)",
-			asked->target->pid);
-		break;
-	case ETIME:
-		cs_log_error("Process %u was too late to begin with the others", asked->target->pid);
-		break;
-	default:
-		cs_log_error("Process %u refuses: %s", asked->target->pid, strerror(-asked->result));
-		break;
-	}
-}
-
-static void
-say_failure(const struct cs_asked *asked, uint64_t waited_ms)
-{
-	uint32_t pid = asked->target->pid;
-
-	if (asked->refused) {
-		say_answer(asked);
-		return;
-	}
-	switch (-asked->result) {
-	case ETIMEDOUT:
-		cs_log_error("Process %u has not answered within %.1f s: is it stopped?", pid,
-			(double)waited_ms / 1000);
-		break;
-	case ENOTCONN:
-		cs_log_error("Process %u has ended", pid);
-		break;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		cs_log_error(
-			"May not write to the segment of process %u: run this as the user of that process",
-			pid);
-		break;
-	default:
-		cs_log_error("Cannot ask process %u: %s", pid,
-			asked->error.text[0] ? asked->error.text : strerror(-asked->result));
-		break;
-	}
-}
-
-/* What eight ranks answer alike is said once. */
-struct common_refusals {
-	size_t paused, traced;
-	uint32_t paused_pid, traced_pid; /* one of them */
-	uint64_t traced_until_ns;        /* the latest; 0 unknown */
-};
-
-/* Whether it was one of those. */
-static bool
-note_common(struct common_refusals *common, const struct cs_asked *asked)
-{
-	struct cs_target *target = asked->target;
-
-	if (!asked->refused || (asked->result != -EBUSY && asked->result != -EALREADY) ||
-		cs_target_refresh(target) != 0)
-		return false;
-	if (asked->result == -EALREADY) {
-		common->traced++;
-		common->traced_pid = target->pid;
-		if (target->status.request_until_ns > common->traced_until_ns)
-			common->traced_until_ns = target->status.request_until_ns;
-		return true;
-	}
-	if (target->status.state != CS_STATE_PAUSED)
-		return false;
-	common->paused++;
-	common->paused_pid = target->pid;
-	return true;
-}
-
-/* "Process 4711 is", "All 8 processes are", "3 of 8 processes are". */
-static const char *
-subject(size_t count, size_t all, uint32_t pid, char *text, size_t text_bytes)
-{
-	if (count == 1)
-		snprintf(text, text_bytes, "Process %u is", pid);
-	else if (count == all)
-		snprintf(text, text_bytes, "All %zu processes are", count);
-	else
-		snprintf(text, text_bytes, "%zu of %zu processes are", count, all);
-	return text;
-}
-
-/* "10:11:12Z (in 42.0 s)" */
-static const char *
-moment(uint64_t at_ns, char *text, size_t text_bytes)
-{
-	char clock[CS_UNITS_TEXT_BYTES], duration[CS_UNITS_TEXT_BYTES];
-	uint64_t now_ns = cs_clock_realtime_ns();
-
-	snprintf(text, text_bytes, "%s (in %s)", cs_units_format_clock(at_ns, clock),
-		cs_units_format_duration(at_ns > now_ns ? at_ns - now_ns : 0, duration));
-	return text;
-}
-
 static void
 say_failures(const struct request *request, const struct cs_asking *asking, uint64_t waited_ns)
 {
-	struct common_refusals common = {0};
-	char who[64], when[80], option[32] = "--all";
+	char option[32] = "--all";
 
-	for (size_t i = 0; i < asking->count; i++) {
-		const struct cs_asked *asked = &asking->items[i];
-
-		if (asked->result && !note_common(&common, asked))
-			say_failure(asked, waited_ns / CS_NS_PER_MS);
-	}
 	if (request->query.pid_count)
 		snprintf(option, sizeof(option), "--pid %u%s", request->query.pids[0],
 			request->only ? " --only" : "");
-	if (common.paused)
-		cs_log_error("%s paused: `collscope resume %s` first",
-			subject(common.paused, asking->count, common.paused_pid, who, sizeof(who)), option);
-	if (common.traced)
-		cs_log_error("%s traced on request already, until %s: wait, or end that trace with --replace",
-			subject(common.traced, asking->count, common.traced_pid, who, sizeof(who)),
-			moment(common.traced_until_ns, when, sizeof(when)));
+	cs_refusals_say(asking, option, waited_ns);
 }
 
 static void
@@ -342,16 +199,70 @@ trace_together(const struct request *request, struct cs_asking *asking)
 static void
 say_subscriptions(const struct cs_asking *asking)
 {
+	char who[64];
+	size_t count = 0;
+	uint32_t pid = 0;
+
 	for (size_t i = 0; i < asking->count; i++) {
 		struct cs_target *target = asking->items[i].target;
 
-		if (asking->items[i].result == 0 && cs_target_refresh(target) == 0 &&
-			target->status.subscribed)
-			cs_log_warn("Process %u still holds CUPTI's subscription: torch.profiler up to torch "
-				    "2.11 would "
-				    "see nothing of the GPU, now and later (pause --release gives it up)",
-				target->pid);
+		if (asking->items[i].result != 0 || cs_target_refresh(target) != 0 ||
+			!target->status.subscribed)
+			continue;
+		count++;
+		pid = target->pid;
 	}
+	if (count == 0)
+		return;
+	if (count == 1)
+		snprintf(who, sizeof(who), "Process %u still holds", pid);
+	else
+		snprintf(who, sizeof(who), "%zu processes still hold", count);
+	cs_log_warn("%s CUPTI's subscription: torch.profiler up to torch 2.11 would see nothing of the GPU, "
+		    "now and later (pause --release gives it up)",
+		who);
+}
+
+/* Marks those that are. Returns how many. */
+static size_t
+mark_paused(struct cs_asking *asking)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < asking->count; i++) {
+		struct cs_target *target = asking->items[i].target;
+
+		asking->items[i].marked =
+			cs_target_refresh(target) == 0 && target->status.state == CS_STATE_PAUSED;
+		count += asking->items[i].marked;
+	}
+	return count;
+}
+
+/* Before they are asked to go on. Who has agreed to a pause just now may show it a moment later. */
+static void
+find_paused(struct cs_asking *asking)
+{
+	if (mark_paused(asking) == asking->count)
+		return;
+	sleep_until(cs_clock_realtime_ns() + STATE_LAG_NS);
+	mark_paused(asking);
+}
+
+static void
+say_resumed(const struct cs_asking *asking, size_t agreed)
+{
+	size_t resumed = 0;
+
+	for (size_t i = 0; i < asking->count; i++)
+		resumed += asking->items[i].result == 0 && asking->items[i].marked;
+	if (resumed == 0)
+		cs_log_info("Nothing to resume: %s",
+			agreed == 1 ? "the process was not paused" : "no process was paused");
+	else if (resumed == agreed)
+		cs_log_info("Resumed %zu %s", resumed, resumed == 1 ? "process" : "processes");
+	else
+		cs_log_info("Resumed %zu of %zu processes: the others were not paused", resumed, agreed);
 }
 
 /* Processes that are traced on request now, or will be; the latest end of that. */
@@ -379,42 +290,74 @@ tell_all(const struct request *request, struct cs_asking *asking)
 	uint64_t timeout_ns = ANSWER_TIMEOUT_MS * CS_NS_PER_MS;
 	uint64_t traced_until_ns = 0;
 	size_t traced = count_traced(asking, &traced_until_ns);
-	size_t agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
-	char when[80];
+	size_t agreed;
+	char when[CS_UNITS_MOMENT_BYTES];
 
+	if (request->command == CS_COMMAND_RESUME)
+		find_paused(asking);
+	agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
 	say_failures(request, asking, timeout_ns);
-	if (agreed)
-		cs_log_info("%s %zu %s", request->command == CS_COMMAND_PAUSE ? "Paused" : "Resumed", agreed,
-			agreed == 1 ? "process" : "processes");
+	if (agreed && request->command == CS_COMMAND_RESUME)
+		say_resumed(asking, agreed);
 	if (request->command == CS_COMMAND_PAUSE) {
+		if (agreed)
+			cs_log_info("Paused %zu %s", agreed, agreed == 1 ? "process" : "processes");
 		say_subscriptions(asking);
 		if (agreed && traced)
 			cs_log_warn("That ended the trace of %zu %s that was to go on until %s", traced,
 				traced == 1 ? "process" : "processes",
-				moment(traced_until_ns, when, sizeof(when)));
+				cs_units_format_moment(traced_until_ns, cs_clock_realtime_ns(), when));
 	}
 	return agreed == asking->count ? CS_EXIT_OK : CS_EXIT_ERROR;
+}
+
+static bool
+is_dormant(const struct cs_target *target)
+{
+	return target->status.state == CS_STATE_DORMANT;
+}
+
+/* In the place of the first that has this reason. */
+static void
+say_dormant(const struct cs_targets *targets, size_t at)
+{
+	const struct cs_target *target = targets->items[at];
+	const char *reason = reason_of(target)[0] ? reason_of(target) : "its profiler is off";
+	size_t count = 0;
+
+	for (size_t i = 0; i < targets->count; i++) {
+		if (!is_dormant(targets->items[i]) ||
+			strcmp(reason_of(targets->items[i]), reason_of(target)) != 0)
+			continue;
+		if (i < at)
+			return;
+		count++;
+	}
+	if (count == 1)
+		cs_log_error("Process %u is dormant: %s", target->pid, reason);
+	else
+		cs_log_error("%zu processes are dormant: %s", count, reason);
 }
 
 /* Dormant processes answer nobody: they are named, with their reason, and left out. Returns how many. */
 static size_t
 leave_out_dormant(struct cs_targets *targets)
 {
-	size_t kept = 0, found = 0;
+	size_t kept = 0;
 
+	for (size_t i = 0; i < targets->count; i++) {
+		if (is_dormant(targets->items[i]))
+			say_dormant(targets, i);
+	}
 	for (size_t i = 0; i < targets->count; i++) {
 		struct cs_target *target = targets->items[i];
 
-		if (target->status.state != CS_STATE_DORMANT) {
-			targets->items[i] = targets->items[kept];
-			targets->items[kept++] = target;
+		if (is_dormant(target))
 			continue;
-		}
-		cs_log_error("Process %u is dormant: %s", target->pid,
-			reason_of(target)[0] ? reason_of(target) : "its profiler is off");
-		found++;
+		targets->items[i] = targets->items[kept];
+		targets->items[kept++] = target;
 	}
-	return found;
+	return targets->count - kept;
 }
 
 static int
@@ -569,7 +512,7 @@ const struct cs_cmd cs_cmd_resume_description = {
 	.name = "resume",
 	.summary = "go on after pause",
 	.synopsis = "[--pid PID [--only] | --all] [options]",
-	.description = "Asks paused processes to go on by their mode.",
+	.description = "Asks paused processes to go on by their mode, and says how many were paused.",
 	.options = resume_options,
 	.examples = resume_examples,
 	.statuses = statuses,

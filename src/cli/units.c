@@ -149,3 +149,13 @@ cs_units_format_clock(uint64_t time_ns, char *text)
 		seconds % 60);
 	return text;
 }
+
+char *
+cs_units_format_moment(uint64_t time_ns, uint64_t now_ns, char *text)
+{
+	char clock[CS_UNITS_TEXT_BYTES], duration[CS_UNITS_TEXT_BYTES];
+
+	snprintf(text, CS_UNITS_MOMENT_BYTES, "%s (in %s)", cs_units_format_clock(time_ns, clock),
+		cs_units_format_duration(time_ns > now_ns ? time_ns - now_ns : 0, duration));
+	return text;
+}

@@ -116,6 +116,44 @@ class Control(cli.Test):
     def test_not_allowed(self):
         self.refused(errno.EPERM, "COLLSCOPE_TRACE_MAX_S=0")
 
+    def test_what_all_answer_is_said_once(self):
+        for number, (options, says) in enumerate((
+                ({"answer": errno.ERANGE, "trace_max_s": 5},
+                 "All 3 processes refuse: they may be traced for 5.00 s at most (COLLSCOPE_TRACE_MAX_S)"),
+                ({"answer": errno.EPERM}, "All 3 processes refuse: they may not be traced on request (COLLSCOPE_TRACE_MAX_S=0)"),
+                ({"answer": errno.EBUSY, "state": 4, "reason": "Another tool has CUPTI"},
+                 "All 3 processes refuse: they are yielded: Another tool has CUPTI"))):
+            writers = [self.write(rank=rank, hold=1, group=number + 1, **options) for rank in range(3)]
+            said = self.run_command("trace", "--seconds", "1", "--all", status=2).stderr.splitlines()
+            self.assertEqual(said, ["collscope: error: " + says, "collscope: error: Nothing is traced: all 3 processes have to begin together"])
+            for writer in writers:
+                writer.close()
+                os.unlink(writer.path)
+
+    def test_what_differs_is_said_apart(self):
+        for rank, most in enumerate((5, 7, 5)):
+            self.write(rank=rank, hold=1, answer=errno.ERANGE, trace_max_s=most)
+        said = self.run_command("trace", "--seconds", "9", "--all", status=2).stderr
+        self.assertIn("2 of 3 processes refuse: they may be traced for 5.00 s at most", said)
+        self.assertRegex(said, r"Process \d+ refuses: it may be traced for 7\.00 s at most")
+
+    def test_resume_tells_whom(self):
+        running = [self.write(rank=rank, hold=1) for rank in range(2)]
+        self.assertEqual(self.run_command("resume", "--all").stderr, "collscope: info: Nothing to resume: no process was paused\n")
+        self.assertIn("the process was not paused", self.run_command("resume", "--pid", running[0].pid, "--only").stderr)
+        paused = self.write(rank=2, hold=1, state=5)
+        self.assertIn("Resumed 1 of 3 processes: the others were not paused", self.run_command("resume", "--all").stderr)
+        self.assertIn("Resumed 1 process\n", self.run_command("resume", "--pid", paused.pid, "--only").stderr)
+        for writer in running + [paused]:
+            writer.close()
+            self.assertEqual({r[0] for r in self.asked(writer)}, {RESUME}, "all are asked: who knows what has changed meanwhile")
+
+    def test_several_dormant(self):
+        for rank in range(2):
+            self.write(rank=rank, hold=1, answer=-1, state=6, reason="no libcupti.so was found")
+        self.assertEqual(self.run_command("pause", "--all", status=2).stderr,
+                         "collscope: error: 2 processes are dormant: no libcupti.so was found\n")
+
     def test_dormant(self):
         """It answers nobody, so it is not asked; the others are traced."""
         dormant = self.write(hold=1, answer=-1, state=6, group=1, reason="no libcupti.so was found")
@@ -198,7 +236,7 @@ class Control(cli.Test):
     def test_read_only_segment(self):
         writer = self.write(hold=1)
         os.chmod(writer.path, 0o400)
-        self.assertIn("user of that process", self.run_command("pause", status=2).stderr)
+        self.assertIn("run this as the user of that process", self.run_command("pause", status=2).stderr)
 
 
 unittest.main()

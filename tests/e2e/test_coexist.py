@@ -233,6 +233,9 @@ class Requests(Beside):
         self.assertIsNone(self.status()["request_until_ns"])
         self.assertIn(f"Process {program.pid} is paused: `collscope resume --all` first",
                       self.collscope("trace", "--seconds", "1", status=2).stderr)
+        self.assertIn(": Resumed 1 process\n", self.collscope("resume").stderr)
+        wait_for(lambda: self.status()["state"] != "paused", "it goes on")
+        self.assertIn("Nothing to resume: the process was not paused", self.collscope("resume").stderr)
 
     def test_budget(self):
         """0.09 of step time where tracing is taken to cost 0.45: a fifth of every second."""
