@@ -222,27 +222,30 @@ static void
 tell_serving(const struct request *request, const struct cs_settings *settings, const char *directory)
 {
 	const char *wanted = getenv(LISTEN_VARIABLE);
-	char address[128];
+	struct cs_exporter_serving serving;
+	int result = cs_exporter_find_serving(directory, &serving);
 
-	/* It may have begun just now, and say soon where it is. */
-	if (cs_exporter_address(directory, address, sizeof(address)) &&
-		(cs_exporter_wait(directory, 0) || cs_exporter_address(directory, address, sizeof(address))))
+	/* It has begun just now, and says soon where it is. */
+	if (result == -EAGAIN && cs_exporter_wait(directory, 0) == 0)
+		result = cs_exporter_find_serving(directory, &serving);
+	if (result)
 		return;
-	if (wanted && *wanted && !is_same_address(wanted, address))
-		cs_log_warn("An exporter already serves \"%s\" on %s; %s has no effect", directory, address,
-			request->listen ? "--listen" : LISTEN_VARIABLE);
+	if (wanted && *wanted && !is_same_address(wanted, serving.address))
+		cs_log_warn("An exporter already serves \"%s\" on %s; %s has no effect", directory,
+			serving.address, request->listen ? "--listen" : LISTEN_VARIABLE);
 	else
-		tell_metrics(settings, address);
+		tell_metrics(settings, serving.address);
 }
 
 static void
 await_exporter(const struct cs_settings *settings, const char *directory, pid_t exporter)
 {
-	char cause[512], address[128];
+	struct cs_exporter_serving serving;
+	char cause[512];
 	int result = cs_exporter_wait(directory, exporter);
 
-	if (result == 0 && cs_exporter_address(directory, address, sizeof(address)) == 0)
-		tell_metrics(settings, address);
+	if (result == 0 && cs_exporter_find_serving(directory, &serving) == 0)
+		tell_metrics(settings, serving.address);
 	else if (result == -ETIMEDOUT)
 		cs_log_warn(
 			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",

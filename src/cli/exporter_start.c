@@ -65,29 +65,6 @@ is_serving(const char *directory)
 }
 
 int
-cs_exporter_address(const char *directory, char *text, size_t text_bytes)
-{
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1], content[512];
-	const char *address;
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return -ENOENT;
-	length = read(fd, content, sizeof(content) - 1);
-	close(fd);
-	content[length > 0 ? length : 0] = 0;
-	address = strstr(content, "\naddress ");
-	if (!address)
-		return -ENOENT;
-	address += strlen("\naddress ");
-	snprintf(text, text_bytes, "%.*s", (int)strcspn(address, "\n"), address);
-	return 0;
-}
-
-int
 cs_exporter_wait(const char *directory, pid_t pid)
 {
 	/* Readable when the process has ended, also where nobody reaps orphans. An older kernel than 5.3 has

@@ -16,8 +16,6 @@
 /* Does somebody hold exporter.lock in the run directory? Cannot tell counts as no: the exporter looks itself.
  */
 bool cs_exporter_is_running(const char *directory);
-/* Where the exporter that holds the lock listens, "127.0.0.1:19400": 0; -ENOENT when it has not said so. */
-int cs_exporter_address(const char *directory, char *text, size_t text_bytes);
 
 struct cs_exporter_serving {
 	long pid;

@@ -104,6 +104,7 @@ class Status(cli.Test):
         text = self.run_command("status").stdout
         self.assertIn(f"{dormant.pid}: dormant: CUPTI was not found", text)
         self.assertIn(f"{dead.pid}: records lost: cupti_dropped 5", text)
+        self.assertRegex(text, rf"(?m)^ *{dead.pid} .* ended ")
 
     def test_losses_that_several_have_are_summed(self):
         one = self.write(rank=0, dropped=0, bad_timestamp=3, lost=2)
