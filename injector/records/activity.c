@@ -100,7 +100,12 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 		return false;
 	gpu = cs_activity_gpu(activity, device);
 	if (__builtin_expect(gpu < 0, 0)) {
-		activity->unknown_device++;
+		if (activity->waits) {
+			activity->stopped = true;
+			activity->timed--;
+		} else {
+			activity->unknown_device++;
+		}
 		if (device < CS_DEVICES_MAX)
 			atomic_fetch_or_explicit(
 				&activity->wanted_devices, UINT64_C(1) << device, memory_order_relaxed);
@@ -140,8 +145,10 @@ on_kernel(struct cs_activity *activity, const struct cs_activity_kernel *kernel)
 
 	activity->kernels++;
 	if (!fill_common(activity, kernel->device_id, kernel->context_id, kernel->stream_id, kernel->start_ns,
-		    kernel->end_ns, &record))
+		    kernel->end_ns, &record)) {
+		activity->kernels -= activity->stopped;
 		return;
+	}
 	fill_graph(&record, kernel->correlation_id, kernel->graph_node_id, kernel->graph_id);
 	if (kernel->end_ns > activity->last_end_ns)
 		activity->last_end_ns = kernel->end_ns;
@@ -287,13 +294,33 @@ publish_counts(struct cs_activity *activity)
 	atomic_fetch_add_explicit(&activity->strange_total, activity->strange, memory_order_relaxed);
 }
 
-void
-cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes, cs_activity_next next,
-	uint64_t now_ns)
+static CUptiResult
+walk(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes, cs_activity_next next,
+	CUpti_Activity **at)
 {
-	CUpti_Activity *record = NULL;
+	CUpti_Activity *record = *at;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (!record)
+		result = next(buffer, valid_bytes, &record);
+	while (result == CUPTI_SUCCESS) {
+		on_record(activity, record);
+		if (__builtin_expect(activity->stopped, 0))
+			break;
+		result = next(buffer, valid_bytes, &record);
+	}
+	*at = activity->stopped ? record : NULL;
+	return result;
+}
+
+bool
+cs_activity_parse_from(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes,
+	cs_activity_next next, uint64_t now_ns, bool wait, CUpti_Activity **at)
+{
 	CUptiResult result;
 
+	activity->waits = wait;
+	activity->stopped = false;
 	activity->now_ns = now_ns;
 	activity->kernels = 0;
 	activity->timed = 0;
@@ -301,12 +328,22 @@ cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_by
 	activity->strange = 0;
 	activity->unknown_device = 0;
 	activity->last_end_ns = 0;
-	while ((result = next(buffer, valid_bytes, &record)) == CUPTI_SUCCESS)
-		on_record(activity, record);
+	result = walk(activity, buffer, valid_bytes, next, at);
 	cs_coalesce_finish(&activity->coalesce);
 	publish_counts(activity);
 	/* A record that is not complete is the end as well (cupti_activity.h). At any other nobody knows how
 	 * many are left. */
-	if (result != CUPTI_ERROR_MAX_LIMIT_REACHED && result != CUPTI_ERROR_INVALID_KIND)
+	if (!activity->stopped && result != CUPTI_ERROR_MAX_LIMIT_REACHED &&
+		result != CUPTI_ERROR_INVALID_KIND)
 		cs_segment_writer_lose(activity->writer, CS_LOSS_CUPTI_DROPPED, 1, now_ns);
+	return activity->stopped;
+}
+
+void
+cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes, cs_activity_next next,
+	uint64_t now_ns)
+{
+	CUpti_Activity *at = NULL;
+
+	cs_activity_parse_from(activity, buffer, valid_bytes, next, now_ns, false, &at);
 }

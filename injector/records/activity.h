@@ -46,6 +46,7 @@ struct cs_activity {
 	uint64_t now_ns;
 	/* of the buffer being parsed */
 	uint64_t kernels, timed, bad, strange, unknown_device, last_end_ns;
+	bool waits, stopped; /* it may end at a device that nobody has named yet; it has */
 	/* of all; for the watchdog: records that should have times, those without good ones, and of these the
 	 * ones that may be good by another clock */
 	_Atomic uint64_t kernels_total, timed_total, bad_total, strange_total;
@@ -56,8 +57,8 @@ typedef CUptiResult (*cs_activity_next)(uint8_t *buffer, size_t valid_bytes, CUp
 void cs_activity_init(struct cs_activity *activity, struct cs_segment_writer *writer,
 	void (*resolve)(const struct cs_kernel_key *key, struct cs_kernel_identity *identity));
 
-/* Says which GPU index of the segment a CUDA device is. Records of devices without one are lost
- * (UNKNOWN_DEVICE). */
+/* Says which GPU index of the segment a CUDA device is. Records of devices without one are left for later or
+ * lost (cs_activity_parse). */
 void cs_activity_set_gpu(struct cs_activity *activity, uint32_t device, int gpu);
 int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 unknown */
 
@@ -75,5 +76,11 @@ void cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns);
  * CUPTI gives up before the end of the buffer the rest counts as one lost record (LOSS CUPTI_DROPPED). */
 void cs_activity_parse(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes,
 	cs_activity_next next, uint64_t now_ns);
+
+/* The same, but ends at a record of a device that nobody has named: true, and *at is that record; the caller
+ * keeps the buffer, and calls again (with `wait` false that record and others like it are lost,
+ * UNKNOWN_DEVICE) when somebody may have. *at is NULL for the first call. */
+bool cs_activity_parse_from(struct cs_activity *activity, uint8_t *buffer, size_t valid_bytes,
+	cs_activity_next next, uint64_t now_ns, bool wait, CUpti_Activity **at);
 
 #endif

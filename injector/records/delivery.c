@@ -15,6 +15,17 @@ static _Atomic bool worker_known;
 static _Atomic bool shortage;
 static pthread_t worker_thread;
 
+/* Completed buffers that begin, from `at` on, with a record of a device that the worker has yet to name: of a
+ * context that came up just now. Under the parser's lock. */
+#define PARKED_MAX 8U
+struct parked {
+	uint8_t *buffer;
+	size_t valid_bytes;
+	CUpti_Activity *at;
+};
+static struct parked parked[PARKED_MAX];
+static uint32_t parked_count;
+
 int
 cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer)
 {
@@ -54,17 +65,50 @@ cs_delivery_end_shortage(void)
 	atomic_store(&shortage, false);
 }
 
+static bool
+worker_lives(void)
+{
+	const struct cs_instance *instance = cs_instance_get();
+	int leaving = atomic_load(&instance->leaving);
+
+	return leaving == CS_LEAVING_NOT || leaving == CS_LEAVING_ASKED;
+}
+
 static CUptiResult
 next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
 {
 	return cs_cupti_next_record(&cs_instance_get()->cupti, buffer, valid_bytes, record);
 }
 
-static void
+/* false: it is parked, in its middle. Not when nobody comes to name the device any more, or for every buffer
+ * that there is: then what is in it is lost, and counted. */
+static bool
 parse(uint8_t *buffer, size_t valid_bytes)
 {
+	struct parked one = {.buffer = buffer, .valid_bytes = valid_bytes};
+	bool stopped;
+
 	pthread_mutex_lock(&parse_lock);
-	cs_activity_parse(&activity, buffer, valid_bytes, next_record, cs_clock_realtime_ns());
+	stopped = cs_activity_parse_from(&activity, buffer, valid_bytes, next_record, cs_clock_realtime_ns(),
+		parked_count < PARKED_MAX && worker_lives(), &one.at);
+	if (stopped)
+		parked[parked_count++] = one;
+	pthread_mutex_unlock(&parse_lock);
+	if (stopped)
+		cs_instance_nudge();
+	return !stopped;
+}
+
+void
+cs_delivery_parse_parked(void)
+{
+	pthread_mutex_lock(&parse_lock);
+	for (uint32_t i = 0; i < parked_count; i++) {
+		cs_activity_parse_from(&activity, parked[i].buffer, parked[i].valid_bytes, next_record,
+			cs_clock_realtime_ns(), false, &parked[i].at);
+		cs_buffers_give(&buffers, parked[i].buffer);
+	}
+	parked_count = 0;
 	pthread_mutex_unlock(&parse_lock);
 }
 
@@ -90,17 +134,17 @@ buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t byt
 {
 	int saved_errno = errno;
 	struct cs_segment_writer *writer = cs_injector_borrow_writer();
-	bool foreign_thread = !on_worker();
+	bool foreign_thread = !on_worker(), done = true;
 	uint64_t before_ns = foreign_thread ? cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 
 	(void)context;
 	(void)stream;
 	if (writer && cs_buffers_is_held(&buffers, buffer) && valid_bytes <= bytes) {
-		if (valid_bytes != 0)
-			parse(buffer, valid_bytes);
+		done = valid_bytes == 0 || parse(buffer, valid_bytes);
 		count_dropped(writer);
 	}
-	cs_buffers_give(&buffers, buffer);
+	if (done)
+		cs_buffers_give(&buffers, buffer);
 	if (foreign_thread)
 		atomic_fetch_add_explicit(&parse_cpu_ns, cs_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns,
 			memory_order_relaxed);

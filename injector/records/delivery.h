@@ -4,7 +4,8 @@
  *
  * A completed buffer is parsed right there, on the thread that completes it (CUPTI's own, or our worker
  * inside FlushAll): the buffer is free again at once, so the pool stays small; records reach the ring without
- * waiting for another thread; and no application thread is involved. CUPTI spends more time on a record
+ * waiting for another thread; and no application thread is involved. But a buffer with records of a device
+ * that came up just now waits for the worker, which names it. CUPTI spends more time on a record
  * itself than we do. A lock makes parsing one at a time. It is never held while CUPTI is called for anything
  * but the walk.
  */
@@ -56,6 +57,9 @@ void cs_delivery_pace_take(struct cs_pace *pace);
  * The worker is nudged once per shortage. */
 bool cs_delivery_is_short(void);
 void cs_delivery_end_shortage(void);
+/* Reads the buffers that wait for a device's name: after cs_delivery_set_gpu. What nobody has named by then
+ * is lost. Worker. */
+void cs_delivery_parse_parked(void);
 /* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
 uint64_t cs_delivery_take_wanted(void);
 

@@ -72,6 +72,7 @@ leave_when_asked(struct cs_worker *w)
 	cs_labels_tell_graphs(w->now_ns);
 	w->next_flush_ns = 0;
 	cs_worker_flush_when_due(w);
+	cs_worker_name_devices(w); /* what the flush brought of a device that came up last */
 	cs_delivery_settle(UINT64_MAX);
 	if (!w->yielded) {
 		cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);

@@ -39,6 +39,7 @@ cs_worker_name_devices(struct cs_worker *w)
 	}
 	for (; wanted != 0; wanted &= wanted - 1)
 		name_device(w, (uint32_t)__builtin_ctzll(wanted), 0);
+	cs_delivery_parse_parked();
 }
 
 static enum cs_state

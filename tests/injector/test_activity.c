@@ -326,6 +326,45 @@ test_unknown_device(void **state)
 	assert_int_equal(records[0].type, CS_RECORD_COLLECTIVE);
 }
 
+/* A record of a device that nobody has named yet ends the walk; it goes on there, and nothing is counted
+ * twice. */
+static void
+test_waits_for_a_device(void **state)
+{
+	struct cs_record records[64];
+	CUpti_Activity *at = NULL;
+	size_t count = 0;
+
+	(void)state;
+	add_kernel("ar", START, START + 1, 1);
+	add_kernel("ar", START + 2, START + 3, 1);
+	put32(buffer + version->kernel_bytes, 40, 5);
+	add_kernel("ar", START + 4, START + 5, 1);
+	assert_true(cs_activity_parse_from(&activity, buffer, used, next, NOW, true, &at));
+	assert_ptr_equal(at, buffer + version->kernel_bytes);
+	assert_int_equal(activity.wanted_devices, 1 << 5);
+	assert_int_equal(activity.kernels_total, 1);
+	assert_int_equal(activity.timed_total, 1);
+	assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
+	assert_int_equal(count, 1);
+	cs_activity_set_gpu(&activity, 5, 0);
+	assert_false(cs_activity_parse_from(&activity, buffer, used, next, NOW, true, &at));
+	assert_null(at);
+	assert_int_equal(activity.kernels_total, 3);
+	assert_int_equal(activity.timed_total, 3);
+	assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(records[0].start_ns, START + 2);
+	/* Nobody could name it: it is lost, and what follows is not. */
+	put32(buffer, 40, 6);
+	at = NULL;
+	assert_true(cs_activity_parse_from(&activity, buffer, used, next, NOW, true, &at));
+	assert_false(cs_activity_parse_from(&activity, buffer, used, next, NOW, false, &at));
+	assert_int_equal(lost(CS_LOSS_UNKNOWN_DEVICE), 1);
+	assert_int_equal(activity.kernels_total, 6);
+	assert_int_equal(lost(CS_LOSS_CUPTI_DROPPED), 0);
+}
+
 /* 400 kernels, every second one a collective: nothing lost, nothing held back. */
 static void
 test_full_buffer(void **state)
@@ -393,6 +432,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_window_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_for_a_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut_off, setup, teardown),
 	};
