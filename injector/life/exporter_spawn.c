@@ -3,6 +3,7 @@
 
 #include "instance.h"
 #include "log.h"
+#include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,23 +21,6 @@
 #define EXECUTABLE  "collscope-exporter"
 #define STACK_BYTES (64U * 1024U)
 #define NSIG_ALL    64
-
-bool
-cs_exporter_is_running(const char *directory)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	char path[CS_PATH_BYTES + 32];
-	bool held;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* enough to ask; it may be another user's */
-	if (fd < 0)
-		return false;
-	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	close(fd);
-	return held;
-}
 
 int
 cs_exporter_find(const char *configured, const char *library_path, char *path, size_t path_bytes)
@@ -226,30 +210,6 @@ cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid
 
 /* -- what became of it ----------------------------------------------------------------------------------- */
 
-/* What the holder of the lock has written once it listens (exporter/lock.h). */
-static bool
-read_address(const char *directory, char *address, size_t address_bytes)
-{
-	char path[CS_PATH_BYTES + 32], text[256];
-	const char *found;
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/exporter.lock", directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[length > 0 ? length : 0] = 0;
-	found = strstr(text, "\naddress ");
-	if (!found)
-		return false;
-	found += strlen("\naddress ");
-	snprintf(address, address_bytes, "%.*s", (int)strcspn(found, "\n"), found);
-	return true;
-}
-
 /* Also when the host is what orphans go to and has not waited for it. A kernel before 5.3 and a seccomp
  * filter know no such descriptor: there a zombie counts as alive. */
 static bool
@@ -289,13 +249,14 @@ tell_failure(const struct cs_settings *settings, const char *directory)
 static void
 follow_started(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory)
 {
-	char address[128];
+	struct cs_exporter_serving serving;
+	int result = cs_exporter_find_serving(directory, &serving);
 
-	if (cs_exporter_is_running(directory)) {
-		if (!read_address(directory, address, sizeof(address)))
-			return;
-		cs_log_info("Exporter started listen=%s", address);
+	if (result == 0) {
+		cs_log_info("Exporter started listen=%s", serving.address);
 		told = 0;
+	} else if (result == -EAGAIN) {
+		return;
 	} else if (has_ended(watch->started)) {
 		tell_failure(settings, directory);
 	} else {

@@ -48,9 +48,6 @@ int cs_exporter_spawn(const struct cs_settings *settings, const char *directory,
 int cs_exporter_watch(struct cs_exporter_watch *watch, const struct cs_settings *settings,
 	const char *directory, uint64_t now_ns);
 
-/* Whether somebody holds the lock file of an exporter. */
-bool cs_exporter_is_running(const char *directory);
-
 /* Finds the executable: configured, else beside the library and in the usual places around it. 0 or -ENOENT.
  */
 int cs_exporter_find(const char *configured, const char *library_path, char *path, size_t path_bytes);

@@ -8,6 +8,7 @@
 #include "library_check.h"
 #include "locate.h"
 #include "log.h"
+#include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,6 +2,7 @@
 #include "exporter_start.h"
 
 #include "environment.h"
+#include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,47 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* exporter/lock.h has the contract of the file. */
-#define LOCK_FILE_NAME "exporter.lock"
-#define LOG_FILE_NAME  "exporter.log"
-
-bool
-cs_exporter_is_running(const char *directory)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1];
-	bool held;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* enough to ask; it may be another user's */
-	if (fd < 0)
-		return false;
-	held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	close(fd);
-	return held;
-}
-
-int
-cs_exporter_find_serving(const char *directory, struct cs_exporter_serving *serving)
-{
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1], text[256];
-	ssize_t length = -1;
-	int fd;
-
-	*serving = (struct cs_exporter_serving){0};
-	if (!cs_exporter_is_running(directory))
-		return -ENOENT;
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0) {
-		length = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	text[length > 0 ? length : 0] = 0;
-	/* The holder writes both once it listens. */
-	return sscanf(text, "pid %ld\naddress %127[^\n]", &serving->pid, serving->address) == 2 ? 0 : -EAGAIN;
-}
+#define LOG_FILE_NAME "exporter.log"
 
 static bool
 is_serving(const char *directory)

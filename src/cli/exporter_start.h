@@ -9,22 +9,8 @@
 #ifndef CS_EXPORTER_START_H
 #define CS_EXPORTER_START_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-
-/* Does somebody hold exporter.lock in the run directory? Cannot tell counts as no: the exporter looks itself.
- */
-bool cs_exporter_is_running(const char *directory);
-
-struct cs_exporter_serving {
-	long pid;
-	char address[128];
-};
-
-/* Who serves the run directory, and where. -ENOENT: nobody holds the lock; -EAGAIN: its holder does not
- * listen yet. */
-int cs_exporter_find_serving(const char *directory, struct cs_exporter_serving *serving);
 
 /* 0 once the program has been executed, with its pid (no child of ours) in *pid; -errno when it could not be.
  * The environment is handed on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docs/dump.md is the contract: members are only added; `null` means "not known". */
-#include "exporter_start.h"
+#include "segment/exporter_lock.h"
 #include "status.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "exporter_start.h"
+#include "segment/exporter_lock.h"
 #include "segment/segment_state.h"
 #include "table.h"
 #include "units.h"

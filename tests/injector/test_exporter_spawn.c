@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/exporter_spawn.h"
+#include "segment/exporter_lock.h"
 
 #include "log.h"
 
@@ -54,7 +55,9 @@ write_script(const char *path, const char *text)
 static void
 test_lock(void **state)
 {
+	static const char text[] = "pid 4711\naddress 127.0.0.1:19400\n";
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct cs_exporter_serving serving;
 	char path[128];
 	int fd;
 
@@ -66,8 +69,19 @@ test_lock(void **state)
 	assert_false(cs_exporter_is_running(directory));
 	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
 	assert_true(cs_exporter_is_running(directory));
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), -EAGAIN);
+	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), 0);
+	assert_int_equal(serving.pid, 4711);
+	assert_string_equal(serving.address, "127.0.0.1:19400");
 	close(fd);
 	assert_false(cs_exporter_is_running(directory));
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), -ENOENT);
+	/* Nobody is waited for. */
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_false(cs_exporter_is_running(directory));
+	assert_int_equal(unlink(path), 0);
 }
 
 static void
