@@ -176,7 +176,7 @@ say_failure(const struct group *group, uint64_t waited_ns)
 	switch (group->refusal.kind) {
 	case SILENT:
 		cs_log_error("%s %s not answered within %.1f s: %s stopped?", group->who,
-			one ? "has" : "have", (double)(waited_ns / CS_NS_PER_MS) / 1000,
+			one ? "has" : "have", (double)waited_ns / (double)CS_NS_PER_S,
 			one ? "is it" : "are they");
 		break;
 	case ENDED:
