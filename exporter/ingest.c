@@ -31,7 +31,7 @@ struct cs_ingest {
 	struct cs_series_table table;
 	struct cs_processes processes;
 	struct cs_traced *last_found;
-	uint64_t advanced_ns; /* record time */
+	uint64_t advanced_ns; /* record time; written by the ingest thread, under the lock */
 	uint64_t looked_ns;   /* CLOCK_MONOTONIC; 0 never */
 	uint64_t records;
 	uint64_t busy_ns;
@@ -294,8 +294,8 @@ advance_to(struct cs_ingest *ingest, uint64_t time_ns)
 	begin_ns = cs_clock_monotonic_ns();
 	cs_analysis_advance(ingest->analysis, time_ns);
 	ingest->busy_ns += cs_clock_monotonic_ns() - begin_ns;
-	unlock(ingest);
 	ingest->advanced_ns = time_ns;
+	unlock(ingest);
 }
 
 static void
