@@ -46,6 +46,18 @@ class Still(LongTest):
             playing.result()
 
     @classmethod
+    def watch(cls, seconds, *words, **how):
+        """Plays for so long and keeps in cls.seen all that was ever said of ranks that stand still."""
+        cls.seen = []
+        begin = time.monotonic()
+
+        def look_long_enough():
+            cls.look()
+            cls.seen += cls.status["stalls"] + cls.gauges + cls.log
+            return time.monotonic() - begin > seconds
+        cls.play_until(look_long_enough, "time passes", *words, **how)
+
+    @classmethod
     def kill_hung(cls):
         """Somebody kills a server that hangs: when everything has been seen, however long that took."""
         if cls.HANGS:
@@ -170,14 +182,7 @@ class IdleBetweenWindows(Still):
 
     @classmethod
     def prepare(cls):
-        cls.seen = []
-        begin = time.monotonic()
-
-        def idle_long_enough():
-            cls.look()
-            cls.seen += cls.status["stalls"] + cls.gauges + cls.log
-            return time.monotonic() - begin > 27
-        cls.play_until(idle_long_enough, "time passes", "hang-late", **HangBetweenWindows.WINDOWS)
+        cls.watch(27, "hang-late", **HangBetweenWindows.WINDOWS)
 
     def test_nothing_is_said(self):
         self.assertEqual(self.seen, [])
@@ -193,14 +198,7 @@ class Idle(Still):
 
     @classmethod
     def prepare(cls):
-        cls.seen = []
-        begin = time.monotonic()
-
-        def idle_long_enough():
-            cls.look()
-            cls.seen += cls.status["stalls"] + cls.gauges + cls.log
-            return time.monotonic() - begin > 17
-        cls.play_until(idle_long_enough, "time passes", "hang")
+        cls.watch(17, "hang")
         cls.rested_ns = time.time_ns() - max(line["end_ns"] for line in cls.node.dump("collective"))
 
     def test_nothing_is_said(self):
