@@ -32,8 +32,6 @@ int cs_status_why_no_exporter(const struct cs_targets *targets, char *text, size
 uint64_t cs_status_records(const struct cs_target *target);
 uint64_t cs_status_unlabelled(const struct cs_target *target);
 /* As segment/segment_state.h says. */
-uint64_t cs_status_lost(const struct cs_target *target);
-uint64_t cs_status_cut(const struct cs_target *target);
 const char *cs_status_state(const struct cs_target *target);
 uint64_t cs_status_request_until_ns(const struct cs_target *target);
 

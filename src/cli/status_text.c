@@ -26,23 +26,12 @@ cs_status_records(const struct cs_target *target)
 	return sum;
 }
 
-uint64_t
-cs_status_lost(const struct cs_target *target)
-{
-	return cs_segment_lost(&target->status);
-}
-
-uint64_t
-cs_status_cut(const struct cs_target *target)
-{
-	return cs_segment_cut(&target->status);
-}
-
-/* Of one cause, as cs_status_lost counts it. */
+/* Of one cause, as cs_segment_lost counts it. */
 static uint64_t
 lost_by(const struct cs_target *target, unsigned int cause)
 {
-	return target->status.lost[cause] - (cause == CS_LOSS_BAD_TIMESTAMP ? cs_status_cut(target) : 0);
+	return target->status.lost[cause] -
+	       (cause == CS_LOSS_BAD_TIMESTAMP ? cs_segment_cut(&target->status) : 0);
 }
 
 uint64_t
@@ -134,7 +123,7 @@ add_row(struct cs_table *table, const struct cs_target *target)
 {
 	const struct cs_status *status = &target->status;
 	const struct cs_process_info *process = &target->dictionary->process;
-	uint64_t lost = cs_status_lost(target);
+	uint64_t lost = cs_segment_lost(&target->status);
 	char text[CS_UNITS_TEXT_BYTES];
 	char list[80];
 
@@ -353,9 +342,10 @@ print_long_losses(FILE *stream, const struct cs_target *target)
 
 	for (unsigned int cause = 0; cause < CS_LOSS_CAUSE_COUNT; cause++)
 		lost[cause] = lost_by(target, cause);
-	fprintf(stream, "\n  %-16s%s", "lost", cs_status_lost(target) ? "" : " 0");
+	fprintf(stream, "\n  %-16s%s", "lost", cs_segment_lost(&target->status) ? "" : " 0");
 	print_counts(stream, lost, CS_LOSS_CAUSE_COUNT, cs_loss_cause_name);
-	fprintf(stream, "\n  %-16s %" PRIu64 " at window ends, as is normal", "cut", cs_status_cut(target));
+	fprintf(stream, "\n  %-16s %" PRIu64 " at window ends, as is normal", "cut",
+		cs_segment_cut(&target->status));
 }
 
 static void
