@@ -213,6 +213,19 @@ print_common_losses(FILE *stream, const struct loss_sum *sums)
 	}
 }
 
+/* What is not lost, only never traced; in full mode nothing else tells of it. */
+static void
+print_rests(FILE *stream, const struct cs_target *target)
+{
+	uint64_t rests = target->status.tracing_rests;
+
+	if (rests != 0)
+		fprintf(stream,
+			"%u: tracing rested %" PRIu64
+			" time%s, as buffers ran short (more COLLSCOPE_BUFFERS may help)\n",
+			target->pid, rests, rests == 1 ? "" : "s");
+}
+
 static bool
 has_same_reason(const struct cs_target *a, const struct cs_target *b)
 {
@@ -252,6 +265,7 @@ print_remarks(FILE *stream, const struct cs_target *target, const struct loss_su
 	char text[CS_UNITS_TEXT_BYTES];
 
 	print_own_losses(stream, target, sums);
+	print_rests(stream, target);
 	if (cs_status_unlabelled(target)) {
 		fprintf(stream, "%u: collectives without a label:", target->pid);
 		print_counts(
@@ -379,6 +393,9 @@ print_long_one(FILE *stream, const struct cs_target *target, const struct cs_pha
 		fprintf(stream, "%s %s %s", depth + 1 < CS_DEPTH_COUNT ? "," : "", cs_depth_name(depth),
 			cs_units_format_duration(status->trace_ns[depth], text));
 	fputc('\n', stream);
+	if (status->tracing_rests)
+		fprintf(stream, "  %-16s %" PRIu64 ", as buffers ran short\n", "rests",
+			(uint64_t)status->tracing_rests);
 	fprintf(stream, "  %-16s", "records");
 	print_counts(stream, status->records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
 	print_long_losses(stream, target);

@@ -115,6 +115,15 @@ class Status(cli.Test):
         lost = {p["pid"]: p["records_lost"]["bad_timestamp"] for p in self.status()["processes"]}
         self.assertEqual(lost, {one.pid: 3, two.pid: 4})
 
+    def test_rests_are_told(self):
+        pids = [self.write(rank=rank, hold=1, dropped=0, rests=rests).pid for rank, rests in enumerate((0, 1, 3))]
+        text = self.run_command("status").stdout
+        self.assertNotIn(f"{pids[0]}: tracing rested", text)
+        self.assertIn(f"{pids[1]}: tracing rested 1 time, as buffers ran short", text)
+        self.assertIn(f"{pids[2]}: tracing rested 3 times, as buffers ran short (more COLLSCOPE_BUFFERS may help)\n", text)
+        text = self.run_command("status", "--long").stdout
+        self.assertEqual(sorted(re.findall(r"  rests +(\d+), as buffers ran short\n", text)), ["1", "3"])
+
     def test_what_edges_of_windows_take_is_not_red(self):
         # Three windows have ended, one is open: eight are normal.
         for rank, (losses, red) in enumerate([({"bad_timestamp": 8}, False), ({"bad_timestamp": 9}, True),

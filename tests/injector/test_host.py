@@ -138,12 +138,15 @@ class Host(unittest.TestCase):
                     self.assertEqual("Nsight" in segment["reason"], cupti == "13")
 
     def test_another_tool_that_cupti_does_not_name(self):
-        """Before CUDA 13 CUPTI says no more than that it is in use."""
-        _, errors = self.play("CS_FAKE_CUPTI_BUSY=Nsight", "NSYS_PROFILING_SESSION_ID=1", cupti="12")
+        """Before CUDA 13 CUPTI says no more than that it is in use, and later neither of a tool that gave no name."""
         suspect = "perhaps Nsight Systems (NSYS_PROFILING_SESSION_ID is set)"
-        self.assertEqual(errors.count(f"uses CUPTI in this process: {suspect};"), 2)
-        for segment in self.segments():
-            self.assertIn(f"Another tool uses CUPTI: {suspect};", segment["reason"])
+        for cupti, name in (("12", "Nsight"), ("13", "<not provided>")):
+            with self.subTest(cupti=cupti):
+                self.run_dir = self.root / f"run-{cupti}"
+                _, errors = self.play(f"CS_FAKE_CUPTI_BUSY={name}", "NSYS_PROFILING_SESSION_ID=1", cupti=cupti)
+                self.assertEqual(errors.count(f"uses CUPTI in this process: {suspect};"), 2)
+                for segment in self.segments():
+                    self.assertIn(f"Another tool uses CUPTI: {suspect};", segment["reason"])
 
     def test_killed_in_the_middle(self):
         scenario = self.root / "die.scn"
