@@ -3,10 +3,11 @@
 """Step times of decode-like loops on a real GPU: not injected, bare CUPTI, and every mode; the CPU waiting for each step and running
 ahead. All in one run, the states taking turns, so that the ratios hold whatever the machine does.
 
-    bench/gpu_overhead.py build/dev [--device 0] [--seconds 1.5] [--repeats 4] [--loops ar61,gemm10,...] [--json FILE]
+    bench/gpu_overhead.py build/dev [--device 0] [--seconds 1.5] [--repeats 4] [--loops ar61,gemm10,...] [--beside NAME=LIBRARY] [--json FILE]
 
-A loop is the workload's kind and its number of layers (tests/gpu/workload.cu). Prints the Markdown tables of docs/overhead.md and, below
-each, the bars that it must stay under; exits 1 when one is not met.
+A loop is the workload's kind and its number of layers (tests/gpu/workload.cu). --beside: one more state, another profiler that is loaded by
+CUDA_INJECTION64_PATH. Prints the Markdown tables of docs/overhead.md and, below each, the bars that it must stay under; exits 1 when one
+is not met.
 """
 import collections
 import json
@@ -36,12 +37,18 @@ STATES = {
 }
 
 
-def one(tools, name, loop, sync, args):
+def environment_of(tools, name, directory, args):
+    if args.beside and name == args.beside[0]:
+        return None, dict(gpu.environment(tools, None, ""), CUDA_INJECTION64_PATH=args.beside[1])
     mode, more = STATES[name]
+    return mode, gpu.environment(tools, mode, directory, **more) if mode else gpu.environment(tools, None, "")
+
+
+def one(tools, name, loop, sync, args):
     kind, layers = re.fullmatch(r"([a-z]+)(\d+)", loop).groups()
     seconds = SAMPLE_SECONDS if name == "sample" else args.seconds
     with tempfile.TemporaryDirectory() as directory:
-        env = gpu.environment(tools, mode, directory, **more) if mode else gpu.environment(tools, None, "")
+        mode, env = environment_of(tools, name, directory, args)
         truth, _ = gpu.workload(tools, env, "--kind", kind, "--layers", layers, "--device", args.device, "--seconds", seconds,
                                 "--warm-seconds", WARM_SECONDS, *(["--sync"] if sync else []))
         if mode and not mode.startswith("bare:"):
@@ -90,10 +97,13 @@ def bars(result, names):
         if name in names:
             for sync in (True, False):
                 yield f"{name}, {'waiting' if sync else 'ahead'}", 100 * result.ratio(sync, name), 0.5, noise(sync)
+    floor = "CUPTI subscriber alone (floor)"
     if "sample" in names:
         yield "sample, ahead", 100 * result.ratio(False, "sample"), 1.0, noise(False)
-        floor = "CUPTI subscriber alone (floor)"
+    if {"sample", floor} <= set(names):
         yield "sample, waiting, over the floor", 100 * result.ratio(True, "sample", floor), 1.0, noise(True, floor)
+    if not {"full", "CUPTI kernel tracing, empty consumer"} <= set(names):
+        return
     for sync in (True, False):
         yield (f"full over the empty consumer, {'waiting' if sync else 'ahead'}",
                100 * result.ratio(sync, "full", "CUPTI kernel tracing, empty consumer"), 10.0, noise(sync))
@@ -105,19 +115,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--loops", default="ar61,gemm10,gemm61,gemm300")
-    parser.add_argument("--without", default="", help="states to leave out, comma-separated")
+    parser.add_argument("--without", default="", help="states to leave out, as the table names them, with ; between")
+    parser.add_argument("--beside", metavar="NAME=LIBRARY", type=lambda text: text.split("=", 1), help="another profiler's injection library")
     parser.add_argument("--json", help="every run, into this file")
     args = parser.parse_args()
     tools = gpu.Tools(args.build)
     tools.compile()
-    names = [name for name in STATES if name not in args.without.split(",")]
+    without = args.without.split(";")
+    names = [name for name in STATES if name not in without] + ([args.beside[0]] if args.beside else [])
     missed, every = 0, {}
     for loop in args.loops.split(","):
         result = Result()
         for repeat in range(args.repeats):
             for sync in (True, False):
                 for name in names:
-                    # Long runs need no repeats to be steady.
+                    # Long runs need fewer repeats to be steady.
                     if name != "sample" or repeat % 2 == 0:
                         result.runs[sync, name].append(one(tools, name, loop, sync, args))
         table(loop, result, names)

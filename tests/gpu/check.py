@@ -10,6 +10,7 @@ import collections
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -183,28 +184,42 @@ def torch_profiler(tools):
         check("torch.profiler: same median", close(gpu.median(ours), float(theirs)), f"{gpu.median(ours):.2f} against {theirs} us")
 
 
-def torch_overlap(tools):
-    """Overlap against torch.profiler's trace of the same program."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_overlap.py")
-    reference = subprocess.run([sys.executable, script, str(tools.standins), "--profile"], env=gpu.environment(tools, None, ""),
-                               capture_output=True, text=True, check=False, timeout=180)
-    if reference.returncode:
-        check("overlap: reference run", False, reference.stderr[-500:])
-        return
-    theirs = json.loads(reference.stdout.splitlines()[-1])
+OVERLAP_RUNS = 3
+
+
+def overlap_by_profiler(tools, script):
+    done = subprocess.run([sys.executable, script, str(tools.standins), "--profile"], env=gpu.environment(tools, None, ""),
+                          capture_output=True, text=True, check=True, timeout=180)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def overlap_by_collscope(tools, script):
     with tempfile.TemporaryDirectory() as directory:
-        done = subprocess.run([sys.executable, script, str(tools.standins)], env=gpu.environment(tools, "full", directory),
-                              capture_output=True, text=True, check=False, timeout=180)
-        check("overlap: injected run", done.returncode == 0, done.stderr[-500:] if done.returncode else "")
+        subprocess.run([sys.executable, script, str(tools.standins)], env=gpu.environment(tools, "full", directory),
+                       capture_output=True, text=True, check=True, timeout=180)
         ours = [o for o in collectives(gpu.dump(tools, directory)) if o["rank"] == 0 and o["impl"] == "vllm_custom"]
-    check("overlap: same count", len(ours) == theirs["count"], f"{len(ours)} against {theirs['count']}")
+    known = [o for o in ours if all(o[f"overlap_{key}_ns"] is not None for key in ("compute", "copy", "collective"))]
+    means = {f"{key}_us": sum(o[f"overlap_{key}_ns"] for o in known) / 1e3 / max(1, len(known)) for key in ("compute", "copy", "collective")}
+    return dict(means, count=len(ours), known=len(known))
+
+
+def torch_overlap(tools):
+    """Overlap against torch.profiler's traces of the same program, the two taking turns. How the streams of one run start differs from run to
+    run, so what the profiler's own runs differ by is allowed: 36.2 to 38.6 us of 125 were seen with nothing of collscope's in the process."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_overlap.py")
+    theirs, ours = [], []
+    for _ in range(OVERLAP_RUNS):
+        theirs.append(overlap_by_profiler(tools, script))
+        ours.append(overlap_by_collscope(tools, script))
+    check("overlap: same count", {o["count"] for o in ours} == {t["count"] for t in theirs}, f"{ours[0]['count']} against {theirs[0]['count']}")
+    check("overlap: known of nearly all", all(o["known"] > 0.9 * o["count"] for o in ours), str([o["known"] for o in ours]))
     for key in ("compute", "copy", "collective"):
-        values = [o[f"overlap_{key}_ns"] for o in ours if o[f"overlap_{key}_ns"] is not None]
-        mean = sum(values) / 1e3 / max(1, len(values))
-        want = theirs[f"{key}_us"]
-        # Two runs of one program: their own durations differ by as much as this.
-        check(f"overlap with {key}", len(values) > 0.9 * len(ours) and abs(mean - want) <= max(0.01 * want, 0.5),
-              f"{mean:.2f} us of {theirs['duration_us']:.1f}, torch.profiler {want:.2f} us, {len(values)} of {len(ours)} known")
+        have, want = (sorted(run[f"{key}_us"] for run in runs) for runs in (ours, theirs))
+        spread = want[-1] - want[0]
+        difference = abs(statistics.mean(have) - statistics.mean(want))
+        check(f"overlap with {key}", difference <= max(0.01 * want[0], 0.5) + spread,
+              f"mean {statistics.mean(have):.2f} us ({have[0]:.2f} to {have[-1]:.2f}) of {theirs[0]['duration_us']:.1f}, "
+              f"torch.profiler {statistics.mean(want):.2f} us ({want[0]:.2f} to {want[-1]:.2f})")
 
 
 def torch_sessions(tools):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Somebody's PyTorch program (newcomer_train.py) with and without collscope, by the one environment variable and by `collscope run`: the same
-output, the same exit status, nothing on standard error that was not there without it, and collectives of every rank in the segments.
+output, the same exit status, nothing on standard error that was not there without it, and in the segments kernels of every rank and, of
+two ranks or more, their collectives: NCCL launches none for one rank alone.
 
     tests/gpu/newcomer.py build/dev
 """
@@ -40,9 +41,15 @@ def run(env, *prefix):
     return done.returncode, done.stdout, lines, done.stderr
 
 
+def count_gpus():
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
 def main():
     tools = gpu.Tools(gpu.arguments_of(__doc__).parse_args().build, modules=["torch"])
     plain_env = dict(gpu.environment(tools, None, ""), NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
+    world = count_gpus()
     # Compiled code is cached by the first run; the others find it.
     plain = run(plain_env)
     check("alone", plain[0] == 0, plain[3][-500:] if plain[0] else plain[1].splitlines()[0])
@@ -57,14 +64,19 @@ def main():
                 prefix = [str(tools.command), "run", "--library", str(tools.library), "--mode", "full", "--"]
             beside = run(env, *prefix)
             objects = gpu.dump(tools, directory)
+            processes = gpu.status(tools, directory)["processes"]
         check(f"{how}: same exit status and output", beside[:2] == plain[:2], beside[3][-500:] if beside[:2] != plain[:2] else "")
         more = beside[2] - plain[2]
         check(f"{how}: nothing more on standard error", not more, str(list(more)[:3]))
-        seen = collections.Counter((o["rank"], o["graph"] is not None, o["op"]) for o in objects
-                                   if o["kind"] == "collective" and o["bytes"] is not None)
-        ranks = {key[0] for key in seen}
-        check(f"{how}: collectives of every rank, in graphs and out", len(ranks) >= 1 and all(
-            any(key[0] == r and key[1] == graph for key in seen) for r in ranks for graph in (True, False)), str(dict(seen)))
+        kernels = sorted(p["kernels_seen"] for p in processes if p["kernels_seen"])
+        check(f"{how}: kernels of every rank", len(kernels) == world, f"{kernels} of {world} ranks")
+        lost = [p["records_lost"] for p in processes if any(p["records_lost"].values())]
+        check(f"{how}: nothing lost", not lost, str(lost))
+        seen = collections.Counter((o["rank"], o["graph"] is not None) for o in objects
+                                   if o["kind"] == "collective" and o["op"] == "all_reduce" and o["bytes"] is not None)
+        if world > 1:
+            check(f"{how}: all-reduces of every rank, in graphs and out", set(seen) == {(r, graph) for r in range(world) for graph in (False, True)},
+                  str(dict(seen)))
     print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
     sys.exit(1 if FAILURES else 0)
 

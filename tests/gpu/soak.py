@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A long run in full mode, with copies and sets among the graph's nodes: memory of host and GPU stays flat, no invalid times beyond the
-edges of windows, nothing lost, the program's output what it must be.
+edges of windows, nothing lost, the program's output what it must be. Every kernel is seen, but those that ran while tracing rested as CUPTI's
+buffers ran short, which is counted and timed.
 
     tests/gpu/soak.py build/dev [--kernels 100000000 | --seconds N] [--device 0]
 
@@ -37,6 +38,19 @@ def gpu_bytes(device):
     return int(done.stdout.splitlines()[0]) * MIB
 
 
+def check_kernels(state, truth):
+    """None is missing unless tracing rested; then no more than the program launched in the time without tracing."""
+    total, seen, rests = truth["kernels_total"], state["kernels_seen"], state["tracing_rests"]
+    if not rests:
+        check("every kernel seen", seen == total, f"{seen} of {total}")
+        return
+    # Launches come in bursts: the program goes 32 of them ahead, then waits for the GPU.
+    off_s = state["trace_ns"]["off"] / 1e9
+    most = off_s * total / truth["wall_s"] + 2 * 32 * truth["kernels_per_step"]
+    check(f"every kernel seen but in {rests} rests", total - most <= seen <= total,
+          f"{seen} of {total}, {100 * (1 - seen / total):.2f} % not; {off_s:.1f} s of {truth['wall_s']:.0f} without tracing")
+
+
 def main():
     parser = gpu.arguments_of(__doc__)
     parser.add_argument("--kernels", type=int, default=100_000_000)
@@ -67,7 +81,7 @@ def main():
         state = gpu.status(tools, directory)["processes"][0]
     check("ended well", process.returncode == 0, process.stderr.read()[-500:])
     check("output right", truth.get("output_right") is True)
-    check("every kernel seen", state["kernels_seen"] == truth.get("kernels_total"), f"{state['kernels_seen']} of {truth.get('kernels_total')}")
+    check_kernels(state, truth)
     lost = {cause: count for cause, count in state["records_lost"].items() if count}
     check("nothing lost", not lost, str(lost))
     # Flat from the second sample on: the first may come before all is allocated.

@@ -263,20 +263,21 @@ def standin(tools, args):
 STATES = [("not injected", None), ("off", "off"), ("sample", "sample"), ("full", "full")]
 
 
-def overhead(tools):
+def overhead(tools, loops):
     """Step times of rank 0. Sample mode is as shipped and runs for longer, to have windows."""
     def one(kind, mode):
         with tempfile.TemporaryDirectory() as directory:
             seconds = 10 if mode == "sample" else 2
             if kind == "stand-in":
                 env = gpu.environment(tools, mode, directory)
-                waiting, ahead = (standin_ranks(tools, env, "--seconds", seconds / 2, *sync)[0] for sync in (["--sync"], []))
+                # Some 5 ms a step.
+                waiting, ahead = (standin_ranks(tools, env, "--steps", 100 * seconds, *sync)[0] for sync in (["--sync"], []))
                 return waiting["step_ms_p50"], ahead["step_ms_mean"]
             truths = torch_ranks(tools, mode, directory, kind, "--steps", 150 * seconds, "--both")
             return truths[0]["step_ms_p50"], truths[0]["ahead"]["step_ms_mean"]
 
     print("\n| loop | state | waiting p50 ms | ahead mean ms | waiting | ahead |\n|---|---|---|---|---|---|")
-    for kind in ("graph", "symm-one-shot", "stand-in"):
+    for kind in loops:
         base = None
         for name, mode in STATES:
             p50, ahead = one(kind, mode)
@@ -289,6 +290,7 @@ def main():
     parser = gpu.arguments_of(__doc__)
     parser.add_argument("--keep")
     parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--loops", default="graph,symm-one-shot,stand-in", help="those of --overhead")
     parser.add_argument("--only", help="comma-separated names of scenarios")
     args = parser.parse_args()
     if args.keep:
@@ -310,7 +312,7 @@ def main():
         "symmetric memory": lambda: symmetric(tools),
     }
     if args.overhead:
-        steps["overhead"] = lambda: overhead(tools)
+        steps["overhead"] = lambda: overhead(tools, args.loops.split(","))
     for name, step in steps.items():
         if args.only and name not in args.only.split(","):
             continue

@@ -321,6 +321,11 @@ parse(int argc, char **argv)
 		fprintf(stderr, "workload: --kind is ar, nccl, gemm or tiny; --ipc needs --exchange\n");
 		exit(2);
 	}
+	if (o.ipc && (o.seconds > 0 || o.warm_seconds > 0)) {
+		/* By its own clock each rank makes as many steps as it likes; the one that makes one more waits in it for ever. */
+		fprintf(stderr, "workload: ranks of --ipc need the same --steps, not --seconds or --warm-seconds\n");
+		exit(2);
+	}
 	return o;
 }
 
