@@ -260,7 +260,7 @@ def standin(tools, args):
     check_all("stand-in over peer memory", must.standin(objects, truths))
 
 
-STATES = [("not injected", None), ("off", "off"), ("sample", "sample"), ("full", "full")]
+STATES = [("not injected", None), ("off", "off"), ("CUPTI subscriber alone (floor)", "bare:subscribe"), ("sample", "sample"), ("full", "full")]
 
 
 def overhead(tools, loops):
