@@ -142,7 +142,8 @@ ask_who(const struct cs_cupti_api *cupti, char *other, size_t other_bytes)
 		cupti->subscribe_v2(&probe, on_callback, NULL, &parameters) == CUPTI_SUCCESS)
 		cupti->unsubscribe(probe); /* it has just left; the next try will find the place free */
 	other[other_bytes - 1] = '\0';
-	/* Of a tool that subscribed without a name (Compute Sanitizer of CUDA 13.0 on an H200): it is not one. */
+	/* Of a tool that subscribed without a name (Compute Sanitizer of CUDA 13.0 on an H200): it is not
+	 * one. */
 	if (strcmp(other, "<not provided>") == 0)
 		other[0] = '\0';
 }
