@@ -3,11 +3,11 @@
 
 #include "instance.h"
 #include "log.h"
+#include "process.h"
 #include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -210,21 +210,6 @@ cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid
 
 /* -- what became of it ----------------------------------------------------------------------------------- */
 
-/* Also when the host is what orphans go to and has not waited for it. A kernel before 5.3 and a seccomp
- * filter know no such descriptor: there a zombie counts as alive. */
-static bool
-has_ended(pid_t pid)
-{
-	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
-	bool result;
-
-	if (ended.fd < 0)
-		return errno == ESRCH || (kill(pid, 0) < 0 && errno == ESRCH);
-	result = poll(&ended, 1, 0) > 0;
-	close(ended.fd);
-	return result;
-}
-
 static void
 tell_failure(const struct cs_settings *settings, const char *directory)
 {
@@ -257,7 +242,7 @@ follow_started(struct cs_exporter_watch *watch, const struct cs_settings *settin
 		told = 0;
 	} else if (result == -EAGAIN) {
 		return;
-	} else if (has_ended(watch->started)) {
+	} else if (cs_process_has_ended(watch->started)) {
 		tell_failure(settings, directory);
 	} else {
 		return;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter_start.h"
 
+#include "clock.h"
 #include "environment.h"
+#include "process.h"
 #include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOG_FILE_NAME "exporter.log"
@@ -28,24 +29,16 @@ is_serving(const char *directory)
 int
 cs_exporter_wait(const char *directory, pid_t pid)
 {
-	/* Readable when the process has ended, also where nobody reaps orphans. An older kernel than 5.3 has
-	 * no such thing: the time runs out then. */
-	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0U) : -1;
-	struct pollfd ended = {.fd = fd, .events = POLLIN};
-	bool gone = pid > 0 && fd < 0 && errno == ESRCH;
-	int result = -ETIMEDOUT;
+	const struct timespec pause = {.tv_nsec = 10 * CS_NS_PER_MS};
 
-	for (unsigned int turn = 0; turn < 50 && result == -ETIMEDOUT; turn++) {
+	for (unsigned int turn = 0; turn < 50; turn++) {
 		if (is_serving(directory))
-			result = 0;
-		else if (gone && !cs_exporter_is_running(directory))
-			result = -ECHILD;
-		else if (poll(&ended, gone ? 0 : 1, 10) > 0)
-			gone = true;
+			return 0;
+		if (pid > 0 && cs_process_has_ended(pid) && !cs_exporter_is_running(directory))
+			return -ECHILD;
+		nanosleep(&pause, NULL);
 	}
-	if (fd >= 0)
-		close(fd);
-	return result;
+	return -ETIMEDOUT;
 }
 
 /* \" and \\ of a quoted value. */
