@@ -205,7 +205,11 @@ cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, s
 bool
 cs_buffers_run_short(const struct cs_buffers *buffers)
 {
-	return atomic_load_explicit(&buffers->fresh_mapped, memory_order_relaxed) >= CS_BUFFER_FRESH_SHORT;
+	uint32_t many =
+		atomic_load_explicit(&buffers->fresh_lost, memory_order_relaxed) + CS_BUFFER_FRESH_SHORT;
+
+	return atomic_load_explicit(&buffers->fresh_mapped, memory_order_relaxed) >=
+	       (many < CS_BUFFER_FRESH_MAX ? many : CS_BUFFER_FRESH_MAX);
 }
 
 bool
@@ -270,6 +274,8 @@ cs_buffers_give(struct cs_buffers *buffers, uint8_t *buffer)
 	} else {
 		int saved_errno = errno;
 
+		if (atomic_exchange(&buffers->lost[place - (int)FRESH_BASE], false))
+			atomic_fetch_sub(&buffers->fresh_lost, 1);
 		atomic_store(&buffers->fresh[place - (int)FRESH_BASE], NULL);
 		munmap(buffer, CS_BUFFER_RESERVE_BYTES);
 		atomic_fetch_sub(&buffers->fresh_mapped, 1);
@@ -288,6 +294,21 @@ uint64_t
 cs_buffers_taken(const struct cs_buffers *buffers)
 {
 	return atomic_load_explicit(&buffers->taken, memory_order_relaxed);
+}
+
+uint64_t
+cs_buffers_disown(struct cs_buffers *buffers)
+{
+	uint64_t taken = cs_buffers_taken(buffers);
+
+	/* One that comes back at this very moment may stay marked; whoever takes its place next gives the
+	 * mark back with it. */
+	for (unsigned int i = 0; i < CS_BUFFER_FRESH_MAX; i++)
+		if (atomic_load_explicit(&buffers->held_since_ns[FRESH_BASE + i], memory_order_acquire) !=
+				0 &&
+			!atomic_exchange(&buffers->lost[i], true))
+			atomic_fetch_add(&buffers->fresh_lost, 1);
+	return taken;
 }
 
 static bool

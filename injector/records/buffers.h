@@ -50,9 +50,11 @@ struct cs_buffers {
 	_Atomic uint32_t pool_free;    /* one bit per buffer */
 	_Atomic uint64_t reserve_free; /* one bit per buffer */
 	_Atomic uint32_t fresh_mapped; /* entries of `fresh` in use, or about to be */
+	_Atomic uint32_t fresh_lost;   /* of them, those with another tool, perhaps for good */
 	_Atomic uint32_t abandoned;    /* mappings without an account */
 	_Atomic uint64_t shared;       /* answers that were the static buffer */
 	_Atomic(uint8_t *) fresh[CS_BUFFER_FRESH_MAX];
+	_Atomic bool lost[CS_BUFFER_FRESH_MAX];
 	/* CLOCK_REALTIME of take, 0 while not held; pool, reserve, fresh in this order */
 	_Atomic uint64_t held_since_ns[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX];
 	_Atomic uint64_t
@@ -89,6 +91,11 @@ void cs_buffers_give(struct cs_buffers *buffers, uint8_t *buffer);
 
 /* How many were taken up to now. */
 uint64_t cs_buffers_taken(const struct cs_buffers *buffers);
+
+/* Another tool has replaced our callbacks, so what CUPTI holds now may never come back to us. Until it does
+ * it does not make the buffers run short: tracing would end with the first buffer of every window. Returns
+ * how many were taken up to now. One thread. */
+uint64_t cs_buffers_disown(struct cs_buffers *buffers);
 
 /* Of the buffers taken, the first `ignore_before` are left out of both: after another tool has replaced our
  * callbacks they may never come back. Counted, not timed: a clock may be set. oldest: when the longest-held

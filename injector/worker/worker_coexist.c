@@ -83,15 +83,16 @@ step_back(struct cs_worker *w, const char *what)
 	w->step_back_until_ns = w->monotonic_ns + step_back_ns;
 }
 
-static void
-yield_to_other(struct cs_worker *w)
+void
+cs_worker_yield_to_other(struct cs_worker *w)
 {
+	w->judging = false;
 	cs_worker_end_sampling(w);
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 	settle(w, true);
 	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
 	cs_tracing_forget();
-	w->ignore_before = cs_buffers_taken(cs_delivery_buffers());
+	w->ignore_before = cs_buffers_disown(cs_delivery_buffers());
 	step_back(w, "has taken over CUPTI's buffers");
 }
 
@@ -133,7 +134,7 @@ cs_worker_may_trace(struct cs_worker *w)
 		good = take_clock(w, &ours);
 	cs_instance_leave_cupti();
 	if (!ours)
-		yield_to_other(w);
+		cs_worker_yield_to_other(w);
 	else if (!good)
 		cs_worker_yield_clock(w, "has set CUPTI's clock, which cannot be set back");
 	return good;
@@ -192,8 +193,7 @@ cs_worker_judge(struct cs_worker *w)
 		verdict = probe ? CS_COEXIST_OURS : CS_COEXIST_IDLE;
 	switch (verdict) {
 	case CS_COEXIST_FOREIGN:
-		w->judging = false;
-		yield_to_other(w);
+		cs_worker_yield_to_other(w);
 		break;
 	case CS_COEXIST_OURS:
 		if (w->probing)
@@ -276,7 +276,7 @@ cs_worker_pause(struct cs_worker *w)
 	if (w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
 		return;
 	if (is_foreign(w))
-		yield_to_other(w);
+		cs_worker_yield_to_other(w);
 	else
 		cs_worker_close_window(w, w->windows.open.ordinal);
 	w->awaiting = false;

@@ -99,6 +99,11 @@ struct cs_worker {
 	struct cs_worker_still still;
 	uint64_t shedding_ns; /* monotonic: since then tracing rests, buffers ran short; 0 it does not */
 	struct {
+		uint64_t completed,
+			heard_ns;    /* monotonic: when a buffer came back last, or was asked after */
+		unsigned int silent; /* answers in a row that they are another tool's */
+	} shed_watch;
+	struct {
 		struct cs_growth seen;
 		struct cs_growth_window window;
 		struct cs_nvml *nvml;
@@ -152,7 +157,8 @@ void cs_worker_settle_when_sure(struct cs_worker *w);
 /* worker_coexist.c. buffers_came: since the stretch that is being judged began. expect_buffers: a window has
  * ended, what it left with CUPTI is to come back; watch_return: whether it does. pause: the request has been
  * taken. may_trace: before kinds go on; false: CUPTI's times are of another tool's clock, and we have stepped
- * back. yield_clock: the records' times are; closes the window and steps back.
+ * back. yield_to_other: the buffers are another tool's; steps back, and touches no kind. yield_clock: the
+ * records' times are; closes the window and steps back.
  */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
@@ -163,6 +169,7 @@ void cs_worker_come_back(struct cs_worker *w);
 bool cs_worker_ask_witness(struct cs_worker *w);
 void cs_worker_pause(struct cs_worker *w);
 bool cs_worker_may_trace(struct cs_worker *w);
+void cs_worker_yield_to_other(struct cs_worker *w);
 void cs_worker_yield_clock(struct cs_worker *w, const char *what);
 void cs_worker_give_up_subscription(struct cs_worker *w);
 void cs_worker_release_subscription(struct cs_worker *w);

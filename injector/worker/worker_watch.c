@@ -3,6 +3,7 @@
 #include "worker_private.h"
 
 #include "clock.h"
+#include "cupti/coexist.h"
 #include "cupti/tracing.h"
 #include "life/release.h"
 #include "log.h"
@@ -81,6 +82,8 @@ static void
 begin_shedding(struct cs_worker *w)
 {
 	w->shedding_ns = w->monotonic_ns;
+	w->shed_watch.heard_ns = w->monotonic_ns;
+	w->shed_watch.silent = 0;
 	w->lingering = false;
 	w->probing = false;
 	cs_worker_shed_sampling(w);
@@ -89,6 +92,30 @@ begin_shedding(struct cs_worker *w)
 	w->awaiting = false;
 	atomic_fetch_add_explicit(&w->status->tracing_rests, 1, memory_order_relaxed);
 	cs_log_debug("Buffers run short, tracing rests until CUPTI has handed them over");
+}
+
+/*
+ * A tool that takes over meanwhile gets what CUPTI had not handed over by then, and we would wait for it for
+ * ever. A single answer that the buffers are not ours is not enough: its record may lie in one that CUPTI
+ * cannot hand over yet. Paused, nobody asks: CUPTI is to be left alone then.
+ */
+static bool
+went_to_other(struct cs_worker *w, const struct cs_delivery_counts *counts)
+{
+	if (counts->completed != w->shed_watch.completed || w->schedule.paused) {
+		w->shed_watch.completed = counts->completed;
+		w->shed_watch.heard_ns = w->monotonic_ns;
+		w->shed_watch.silent = 0;
+		return false;
+	}
+	if (w->monotonic_ns - w->shed_watch.heard_ns < cs_coexist_judge_ns())
+		return false;
+	w->shed_watch.heard_ns = w->monotonic_ns;
+	if (cs_worker_ask_witness(w))
+		w->shed_watch.silent = 0;
+	else
+		w->shed_watch.silent++;
+	return w->shed_watch.silent >= CS_COEXIST_SILENT_MAX;
 }
 
 /*
@@ -110,13 +137,19 @@ cs_worker_sheds(struct cs_worker *w)
 		}
 		begin_shedding(w);
 	}
-	w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
+	if (!w->schedule.paused)
+		w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
 	cs_delivery_count(w->ignore_before, &counts);
 	if (w->monotonic_ns - w->shedding_ns >= SHED_NS && counts.held <= SHED_HELD_MAX) {
 		w->shedding_ns = 0;
 		cs_delivery_end_shortage();
 		w->reason[0] = '\0';
 		return false;
+	}
+	if (went_to_other(w, &counts)) {
+		/* The rest ends when we are back: those buffers do not count any more. */
+		cs_worker_yield_to_other(w);
+		return true;
 	}
 	if (w->monotonic_ns - w->shedding_ns >= SHED_LONG_NS)
 		snprintf(w->reason, sizeof(w->reason),

@@ -181,6 +181,19 @@ class Host(unittest.TestCase):
         self.assertGreater(state["kernels_seen"], 15_000)
         self.assertLess(state["kernels_seen"], steps * 25)
 
+    def test_profiler_while_tracing_rests(self):
+        """What CUPTI had not handed over by then goes to the profiler: nothing comes back, and that is not waited for for ever."""
+        program = Program(self.directory, COLLSCOPE_MODE="full", COLLSCOPE_BUFFERS="4", COLLSCOPE_FLUSH_MS="1000",
+                          CS_FAKE_CUPTI_HOARD_MS="5000", CS_TEST_HASTE="30")
+        self.addCleanup(program.close)
+        program.wait_for(lambda: self.segments() and self.status()["tracing_rests"] >= 1, "a rest")
+        program.profile()
+        program.wait_for(lambda: self.status()["state"] == "yielded", "given way")
+        before = self.status()["windows"]["deep"]
+        self.assertGreater(program.stop_profiler()[0], 0)
+        program.wait_for(lambda: self.status()["windows"]["deep"] > before, "tracing again")
+        self.assertEqual(program.end()[0], 0)
+
     def test_exit_beside_a_question(self):
         """The server is idle, the library asks NVML whether the GPU is, and the program exits before the answer: it comes first."""
         self.same_as_without("--linger", "1.2", CS_FAKE_NVML_SLOW="1", CS_TEST_HASTE="1000")

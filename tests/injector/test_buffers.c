@@ -122,6 +122,35 @@ test_run_short(void **state)
 		cs_buffers_give(&buffers, held[i]);
 }
 
+/* What another tool has got hold of may stay away for good; the same room is left beside it. */
+static void
+test_disowned(void **state)
+{
+	enum { SHORT = 4 + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_SHORT };
+	uint8_t *lost[SHORT], *held[CS_BUFFER_FRESH_SHORT];
+	size_t bytes;
+
+	(void)state;
+	for (unsigned int i = 0; i < SHORT; i++)
+		cs_buffers_take(&buffers, 1, &lost[i], &bytes);
+	assert_true(cs_buffers_run_short(&buffers));
+	assert_int_equal(cs_buffers_disown(&buffers), SHORT);
+	assert_int_equal(cs_buffers_disown(&buffers), SHORT);
+	for (unsigned int i = 0; i < CS_BUFFER_FRESH_SHORT; i++) {
+		assert_false(cs_buffers_run_short(&buffers));
+		cs_buffers_take(&buffers, 1, &held[i], &bytes);
+	}
+	assert_true(cs_buffers_run_short(&buffers));
+	/* They come back after all. */
+	for (unsigned int i = 0; i < SHORT; i++)
+		cs_buffers_give(&buffers, lost[i]);
+	assert_int_equal(buffers.fresh_lost, 0);
+	assert_true(cs_buffers_run_short(&buffers));
+	for (unsigned int i = 0; i < CS_BUFFER_FRESH_SHORT; i++)
+		cs_buffers_give(&buffers, held[i]);
+	assert_false(cs_buffers_run_short(&buffers));
+}
+
 /* Takes `count` buffers that nobody else has: each gets its number written into it. Returns how many were
  * refused. */
 static unsigned int
@@ -336,6 +365,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_beyond_the_pool, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_run_short, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_disowned, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_account, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_of_threads, setup, teardown),
