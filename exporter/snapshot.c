@@ -91,7 +91,8 @@ const struct cs_histogram_copy *
 cs_snapshot_histogram(struct cs_snapshot *snapshot, const struct cs_histogram *histogram)
 {
 	const struct cs_histogram_class *histogram_class = cs_histogram_borrow_class(histogram);
-	struct cs_histogram_copy *copy = cs_arena_take(&snapshot->arena, sizeof(*copy));
+	struct cs_histogram_copy *copy = cs_arena_take(&snapshot->arena,
+		sizeof(*copy) + (histogram_class->bound_count + 1) * sizeof(copy->cumulative[0]));
 	uint64_t sum = cs_histogram_sum(histogram);
 
 	if (!copy)

@@ -32,11 +32,11 @@ struct cs_histogram_copy {
 	const struct cs_histogram_class *histogram_class;
 	uint64_t count;
 	struct cs_value sum;
-	uint64_t cumulative[CS_HISTOGRAM_CLASSIC_MAX + 1]; /* bound_count + 1; the last is +Inf */
 	uint64_t zero_count;
 	int native_first;
 	uint32_t native_count; /* 0: not asked for, or no observation above zero */
 	const uint64_t *native;
+	uint64_t cumulative[]; /* bound_count + 1; the last is +Inf */
 };
 
 struct cs_sample {

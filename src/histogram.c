@@ -47,12 +47,18 @@ const struct cs_histogram_class cs_histogram_collective_seconds = {
 const struct cs_histogram_class cs_histogram_step_seconds = {
 	.unit_name = "seconds",
 	.scale = 1e-9,
-	.bound_count = 20,
-	.bounds = {250000, 500000, 1000000, 2500000, 5000000, 7500000, 10000000, 15000000, 20000000, 25000000,
-		30000000, 40000000, 50000000, 75000000, 100000000, 250000000, 500000000, 1000000000,
+	.bound_count = 48,
+	.bounds = {250000, 500000, 700000, 1000000, 1200000, 1400000, 1600000, 1900000, 2200000, 2500000,
+		3000000, 3500000, 4200000, 5000000, 5750000, 6500000, 7500000, 8750000, 10000000, 11500000,
+		13000000, 15000000, 17500000, 20000000, 22500000, 25000000, 27500000, 30000000, 35000000,
+		40000000, 45000000, 50000000, 57500000, 65000000, 75000000, 87500000, 100000000, 120000000,
+		140000000, 160000000, 190000000, 220000000, 250000000, 350000000, 500000000, 1000000000,
 		2500000000, 10000000000},
-	.bound_texts = {"0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.0075", "0.01", "0.015", "0.02",
-		"0.025", "0.03", "0.04", "0.05", "0.075", "0.1", "0.25", "0.5", "1.0", "2.5", "10.0"},
+	.bound_texts = {"0.00025", "0.0005", "0.0007", "0.001", "0.0012", "0.0014", "0.0016", "0.0019",
+		"0.0022", "0.0025", "0.003", "0.0035", "0.0042", "0.005", "0.00575", "0.0065", "0.0075",
+		"0.00875", "0.01", "0.0115", "0.013", "0.015", "0.0175", "0.02", "0.0225", "0.025", "0.0275",
+		"0.03", "0.035", "0.04", "0.045", "0.05", "0.0575", "0.065", "0.075", "0.0875", "0.1", "0.12",
+		"0.14", "0.16", "0.19", "0.22", "0.25", "0.35", "0.5", "1.0", "2.5", "10.0"},
 };
 
 const struct cs_histogram_class cs_histogram_count = {
@@ -88,7 +94,7 @@ struct cs_histogram {
 	uint64_t *native; /* buckets native_first ... native_first + native_count - 1 */
 	int native_first;
 	int native_count;
-	uint64_t classic[CS_HISTOGRAM_CLASSIC_MAX + 1]; /* not cumulative */
+	uint64_t classic[]; /* bound_count + 1, not cumulative */
 };
 
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -298,6 +304,12 @@ out:
 
 /* -- histograms ------------------------------------------------------------------------------------------ */
 
+static size_t
+classic_bytes(const struct cs_histogram *histogram)
+{
+	return (histogram->plan->histogram_class->bound_count + 1) * sizeof(histogram->classic[0]);
+}
+
 struct cs_histogram *
 cs_histogram_new(const struct cs_histogram_class *histogram_class)
 {
@@ -306,7 +318,8 @@ cs_histogram_new(const struct cs_histogram_class *histogram_class)
 
 	if (plan == NULL)
 		return NULL;
-	histogram = calloc(1, sizeof(*histogram));
+	histogram = calloc(
+		1, sizeof(*histogram) + (histogram_class->bound_count + 1) * sizeof(histogram->classic[0]));
 	if (histogram != NULL)
 		histogram->plan = plan;
 	return histogram;
@@ -400,7 +413,7 @@ cs_histogram_merge(struct cs_histogram *into, const struct cs_histogram *from)
 		for (int i = first; i <= last; i++)
 			into->native[i - into->native_first] += from->native[i - from->native_first];
 	}
-	for (size_t i = 0; i < COUNT_OF(into->classic); i++)
+	for (size_t i = 0; i <= into->plan->histogram_class->bound_count; i++)
 		into->classic[i] += from->classic[i];
 	into->zero += from->zero;
 	into->count += from->count;
@@ -414,7 +427,7 @@ cs_histogram_reset(struct cs_histogram *histogram)
 	histogram->sum = 0;
 	histogram->count = 0;
 	histogram->zero = 0;
-	memset(histogram->classic, 0, sizeof(histogram->classic));
+	memset(histogram->classic, 0, classic_bytes(histogram));
 	if (histogram->native_count > 0)
 		memset(histogram->native, 0, (size_t)histogram->native_count * sizeof(*histogram->native));
 }

@@ -129,14 +129,40 @@ test_classes(void **state)
 {
 	(void)state;
 	check_class(&cs_histogram_collective_seconds, 20);
-	check_class(&cs_histogram_step_seconds, 20);
+	check_class(&cs_histogram_step_seconds, 48);
 	check_class(&cs_histogram_count, 17);
 	assert_int_equal(cs_histogram_collective_seconds.bounds[0], 5000);
 	assert_int_equal(cs_histogram_collective_seconds.bounds[19], 1000000000);
 	assert_int_equal(cs_histogram_step_seconds.bounds[0], 250000);
-	assert_int_equal(cs_histogram_step_seconds.bounds[19], 10000000000);
+	assert_int_equal(cs_histogram_step_seconds.bounds[47], 10000000000);
 	assert_int_equal(cs_histogram_count.bounds[0], 1);
 	assert_int_equal(cs_histogram_count.bounds[16], 4096);
+}
+
+/* Fine where the steps of servers are; and what somebody selects by le since the first version stays. */
+static void
+test_step_bounds(void **state)
+{
+	static const uint64_t first_version_us[] = {250, 500, 1000, 2500, 5000, 7500, 10000, 15000, 20000,
+		25000, 30000, 40000, 50000, 75000, 100000, 250000, 500000, 1000000, 2500000, 10000000};
+	const struct cs_histogram_class *steps = &cs_histogram_step_seconds;
+	size_t fine = 0;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(first_version_us); i++) {
+		size_t at = 0;
+
+		while (at < steps->bound_count && steps->bounds[at] != first_version_us[i] * 1000)
+			at++;
+		assert_true(at < steps->bound_count);
+	}
+	for (size_t i = 1; i < steps->bound_count; i++) {
+		if (steps->bounds[i] <= 1000000 || steps->bounds[i] > 250000000)
+			continue;
+		assert_true(steps->bounds[i] * 5 <= steps->bounds[i - 1] * 6);
+		fine++;
+	}
+	assert_int_equal(fine, 39);
 }
 
 static void
@@ -365,6 +391,7 @@ main(void)
 		cmocka_unit_test(test_index_by_logarithm),
 		cmocka_unit_test(test_index_by_hand),
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_step_bounds),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_edge_values),
 		cmocka_unit_test(test_sum_is_exact),
