@@ -3,29 +3,42 @@
 
 #include <string.h>
 
-static void
-add_deep(struct cs_windows *windows, uint64_t start_ns, uint64_t end_ns)
+/* Both lists are in the order of starts, and the newest comes last nearly always. How many start no later:
+ * the place of one that starts then. */
+static size_t
+count_started(const struct cs_span *spans, size_t count, uint64_t start_ns)
 {
-	size_t at = windows->deep_count;
+	while (count > 0 && spans[count - 1].start_ns > start_ns)
+		count--;
+	return count;
+}
 
-	while (at > 0 && windows->deep[at - 1].start_ns > start_ns)
-		at--;
-	if (at > 0 && windows->deep[at - 1].end_ns >= start_ns) {
-		if (windows->deep[at - 1].end_ns < end_ns)
-			windows->deep[at - 1].end_ns = end_ns;
-		return;
-	}
-	if (windows->deep_count == CS_WINDOWS_MAX) {
+/* The oldest makes room in a full list, which has none for one older still. */
+static void
+insert(struct cs_span *spans, size_t *count, size_t max, size_t at, struct cs_span span)
+{
+	if (*count == max) {
 		if (at == 0)
 			return;
-		memmove(windows->deep, windows->deep + 1, (CS_WINDOWS_MAX - 1) * sizeof(windows->deep[0]));
-		windows->deep_count--;
+		memmove(spans, spans + 1, (max - 1) * sizeof(*spans));
+		--*count;
 		at--;
 	}
-	memmove(windows->deep + at + 1, windows->deep + at,
-		(windows->deep_count - at) * sizeof(windows->deep[0]));
-	windows->deep[at] = (struct cs_span){start_ns, end_ns};
-	windows->deep_count++;
+	memmove(spans + at + 1, spans + at, (*count - at) * sizeof(*spans));
+	spans[at] = span;
+	++*count;
+}
+
+static void
+add_deep(struct cs_windows *windows, struct cs_span span)
+{
+	size_t at = count_started(windows->deep, windows->deep_count, span.start_ns);
+	struct cs_span *before = at > 0 ? &windows->deep[at - 1] : NULL;
+
+	if (!before || before->end_ns < span.start_ns)
+		insert(windows->deep, &windows->deep_count, CS_WINDOWS_MAX, at, span);
+	else if (before->end_ns < span.end_ns)
+		before->end_ns = span.end_ns;
 }
 
 /* Causes that take kernels or copies away; the others lose names or say something of the window itself. */
@@ -50,25 +63,12 @@ loses_records(uint32_t cause)
 static void
 open_one(struct cs_windows *windows, uint64_t start_ns)
 {
-	size_t at = windows->opened_count;
+	struct cs_span span = {start_ns, UINT64_MAX};
+	size_t at = count_started(windows->opened, windows->opened_count, start_ns);
 
 	windows->told = true;
-	if (start_ns < windows->newest_end_ns)
-		return;
-	while (at > 0 && windows->opened_ns[at - 1] > start_ns)
-		at--;
-	if (windows->opened_count == CS_WINDOWS_OPEN_MAX) {
-		if (at == 0)
-			return;
-		memmove(windows->opened_ns, windows->opened_ns + 1,
-			(CS_WINDOWS_OPEN_MAX - 1) * sizeof(windows->opened_ns[0]));
-		windows->opened_count--;
-		at--;
-	}
-	memmove(windows->opened_ns + at + 1, windows->opened_ns + at,
-		(windows->opened_count - at) * sizeof(windows->opened_ns[0]));
-	windows->opened_ns[at] = start_ns;
-	windows->opened_count++;
+	if (start_ns >= windows->newest_end_ns)
+		insert(windows->opened, &windows->opened_count, CS_WINDOWS_OPEN_MAX, at, span);
 }
 
 /* Windows end in the order in which they opened, so those that opened before this end have ended too. */
@@ -77,11 +77,10 @@ close_until(struct cs_windows *windows, uint64_t end_ns)
 {
 	size_t gone = 0;
 
-	while (gone < windows->opened_count && windows->opened_ns[gone] < end_ns)
+	while (gone < windows->opened_count && windows->opened[gone].start_ns < end_ns)
 		gone++;
 	windows->opened_count -= gone;
-	memmove(windows->opened_ns, windows->opened_ns + gone,
-		windows->opened_count * sizeof(windows->opened_ns[0]));
+	memmove(windows->opened, windows->opened + gone, windows->opened_count * sizeof(windows->opened[0]));
 }
 
 void
@@ -101,7 +100,7 @@ cs_windows_note(struct cs_windows *windows, const struct cs_record *record)
 		close_until(windows, record->end_ns);
 	}
 	if ((record->flags & 0x0fU) == CS_DEPTH_DEEP && !(record->flags & CS_RECORD_WINDOW_FOREIGN))
-		add_deep(windows, record->start_ns, record->end_ns);
+		add_deep(windows, (struct cs_span){record->start_ns, record->end_ns});
 }
 
 static bool
@@ -116,50 +115,54 @@ is_lossy(const struct cs_windows *windows, uint64_t start_ns, uint64_t end_ns)
 	return false;
 }
 
-/* When the open window began that holds start_ns, which is not before the newest end. */
+/* The open window that holds start_ns, which is not before the newest end. */
 static bool
-find_open(const struct cs_windows *windows, uint64_t start_ns, uint64_t *since_ns)
+find_open(const struct cs_windows *windows, uint64_t start_ns, struct cs_span *span)
 {
-	*since_ns = windows->told ? windows->opened_ns[0] : windows->newest_end_ns;
-	return !windows->told || (windows->opened_count > 0 && *since_ns <= start_ns);
+	*span = windows->told ? windows->opened[0] : (struct cs_span){windows->newest_end_ns, UINT64_MAX};
+	return !windows->told || (windows->opened_count > 0 && span->start_ns <= start_ns);
+}
+
+/* The deep window that has ended and began last before start_ns, whether or not it holds it. NULL: none. */
+static const struct cs_span *
+find_deep(const struct cs_windows *windows, uint64_t start_ns)
+{
+	size_t started = count_started(windows->deep, windows->deep_count, start_ns);
+
+	return started > 0 ? &windows->deep[started - 1] : NULL;
 }
 
 /* The next slice began where this one ended. */
 static bool
 goes_on(const struct cs_windows *windows, const struct cs_span *deep)
 {
-	return windows->opened_count > 0 && windows->opened_ns[0] == deep->end_ns;
+	return windows->opened_count > 0 && windows->opened[0].start_ns == deep->end_ns;
 }
 
 bool
 cs_windows_saw(const struct cs_windows *windows, uint64_t start_ns, uint64_t end_ns)
 {
-	uint64_t since_ns;
+	const struct cs_span *deep;
+	struct cs_span open;
 
 	if (is_lossy(windows, start_ns, end_ns))
 		return false;
 	if (start_ns >= windows->newest_end_ns)
-		return find_open(windows, start_ns, &since_ns);
-	for (size_t i = windows->deep_count; i-- > 0;) {
-		if (windows->deep[i].start_ns > start_ns)
-			continue;
-		return end_ns <= windows->deep[i].end_ns || goes_on(windows, &windows->deep[i]);
-	}
-	return false;
+		return find_open(windows, start_ns, &open);
+	deep = find_deep(windows, start_ns);
+	return deep && (end_ns <= deep->end_ns || goes_on(windows, deep));
 }
 
 bool
 cs_windows_find(const struct cs_windows *windows, uint64_t start_ns, struct cs_span *span)
 {
-	if (start_ns >= windows->newest_end_ns) {
-		span->end_ns = UINT64_MAX;
-		return find_open(windows, start_ns, &span->start_ns);
-	}
-	for (size_t i = windows->deep_count; i-- > 0;) {
-		if (windows->deep[i].start_ns <= start_ns) {
-			*span = windows->deep[i];
-			return start_ns <= span->end_ns;
-		}
-	}
-	return false;
+	const struct cs_span *deep;
+
+	if (start_ns >= windows->newest_end_ns)
+		return find_open(windows, start_ns, span);
+	deep = find_deep(windows, start_ns);
+	if (!deep)
+		return false;
+	*span = *deep;
+	return start_ns <= span->end_ns;
 }

@@ -32,9 +32,9 @@ struct cs_windows {
 	size_t deep_count;
 	struct cs_span losses[CS_LOSSES_MAX]; /* ring */
 	size_t loss_count;
-	uint64_t newest_end_ns;                  /* of any window; 0 none yet */
-	bool told;                               /* it says when windows open */
-	uint64_t opened_ns[CS_WINDOWS_OPEN_MAX]; /* in order, none before newest_end_ns */
+	uint64_t newest_end_ns;                     /* of any window; 0 none yet */
+	bool told;                                  /* it says when windows open */
+	struct cs_span opened[CS_WINDOWS_OPEN_MAX]; /* by start, none before newest_end_ns; no end */
 	size_t opened_count;
 };
 
