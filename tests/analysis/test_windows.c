@@ -169,6 +169,25 @@ test_told_when_they_open(void **state)
 	assert_false(cs_windows_saw(&windows, 81, 82));
 }
 
+/* One after the other without a gap is one; with a gap it is two. */
+static void
+test_slices(void **state)
+{
+	struct cs_windows windows = {0};
+	struct cs_span span;
+
+	(void)state;
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 10, 20);
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 20, 30);
+	note(&windows, CS_RECORD_WINDOW, CS_DEPTH_DEEP, 31, 40);
+	assert_true(cs_windows_saw(&windows, 15, 25));
+	assert_true(cs_windows_find(&windows, 25, &span));
+	assert_int_equal(span.start_ns, 10);
+	assert_int_equal(span.end_ns, 30);
+	assert_false(cs_windows_saw(&windows, 25, 35));
+	assert_int_equal(windows.deep_count, 2);
+}
+
 /* Ends that never come, and openings in any order. */
 static void
 test_more_openings_than_room(void **state)
@@ -438,6 +457,7 @@ main(void)
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_told_when_they_open),
+		cmocka_unit_test(test_slices),
 		cmocka_unit_test(test_more_openings_than_room),
 		cmocka_unit_test(test_beside_a_light_launch),
 		cmocka_unit_test(test_unordered),
