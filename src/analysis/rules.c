@@ -106,7 +106,8 @@ parse_bounds(const struct parser *parser, const char *key, const char *text, str
 		if (at && *at == '\0' && bounds->least <= bounds->most)
 			return 0;
 	}
-	return complain(parser, "%s: want a number or a range such as 3..9, 3.. or ..9, not '%s'", key, text);
+	return complain(
+		parser, "%s: want a number or a range such as 3..9, 3.. or ..9, not \"%s\"", key, text);
 }
 
 static int
@@ -126,12 +127,12 @@ parse_condition(struct parser *parser, struct rule *rule, char *text)
 	uint64_t number;
 
 	if (!value)
-		return complain(parser, "want key=value, not '%s'", text);
+		return complain(parser, "want key=value, not \"%s\"", text);
 	*value++ = '\0';
 	if (strcmp(text, "range") == 0)
 		return parse_glob(parser, text, value, &rule->range);
 	if (rule->verb == VERB_MERGE)
-		return complain(parser, "merge takes range= only, not '%s'", text);
+		return complain(parser, "merge takes range= only, not \"%s\"", text);
 	if (strcmp(text, "after") == 0)
 		return parse_glob(parser, text, value, &rule->after);
 	if (strcmp(text, "before") == 0)
@@ -143,11 +144,12 @@ parse_condition(struct parser *parser, struct rule *rule, char *text)
 	if (strcmp(text, "bytes") == 0)
 		return parse_bounds(parser, text, value, &rule->bytes);
 	if (strcmp(text, "tokens") == 0)
-		return parser->rules->hidden ? parse_bounds(parser, text, value, &rule->tokens)
-					     : complain(parser, "tokens: needs a line 'hidden N' before it");
+		return parser->rules->hidden
+			       ? parse_bounds(parser, text, value, &rule->tokens)
+			       : complain(parser, "tokens: needs a line \"hidden N\" before it");
 	if (strcmp(text, "graph") == 0) {
 		if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-			return complain(parser, "graph: want yes or no, not '%s'", value);
+			return complain(parser, "graph: want yes or no, not \"%s\"", value);
 		rule->graph = strcmp(value, "yes") == 0;
 		return 0;
 	}
@@ -155,11 +157,11 @@ parse_condition(struct parser *parser, struct rule *rule, char *text)
 		const char *end = parse_number(value, &number);
 
 		if (!end || *end || number == 0 || number > UINT32_MAX)
-			return complain(parser, "at: want a number from 1, not '%s'", value);
+			return complain(parser, "at: want a number from 1, not \"%s\"", value);
 		rule->at = (uint32_t)number;
 		return 0;
 	}
-	return complain(parser, "'%s' is no condition", text);
+	return complain(parser, "\"%s\" is no condition", text);
 }
 
 static int
@@ -169,7 +171,7 @@ parse_phase(const struct parser *parser, const char *word, uint8_t *phase)
 
 	if (value < 0)
 		return complain(parser,
-			"'%s' is no phase: want verify, draft, draft_extend, decode, prefill or unknown",
+			"\"%s\" is no phase: want verify, draft, draft_extend, decode, prefill or unknown",
 			word ? word : "");
 	*phase = (uint8_t)value;
 	return 0;

@@ -112,9 +112,8 @@ cs_catalog_read_factor(struct cs_catalog_reader *reader, const char *value, stru
 	if (factor->parameter != CS_CATALOG_ARGUMENT_NONE)
 		return 0;
 	return cs_catalog_complain(reader, reader->line,
-		"'%s' is no operand: want P5.i32, P0@8.u64, a number, sizeof(T), W, grid.x or a name from "
-		"this "
-		"row's template line, which must come first",
+		"\"%s\" is no operand: want P5.i32, P0@8.u64, a number, sizeof(T), W, grid.x or a name from "
+		"this row's template line, which must come first",
 		value);
 }
 
@@ -148,7 +147,7 @@ cs_catalog_read_size(struct cs_catalog_reader *reader, const char *value)
 			size->term_count++;
 		} else if (strcmp(word, "*") != 0) {
 			return cs_catalog_complain(reader, reader->line,
-				"size: '%s' between operands: want * or +, with spaces around", word);
+				"size: \"%s\" between operands: want * or +, with spaces around", word);
 		}
 	}
 }
@@ -194,7 +193,8 @@ read_shape_sizes(struct cs_catalog_reader *reader, const char *word, const char 
 			break;
 	}
 	return cs_catalog_complain(reader, reader->line,
-		"layout: '%s': want P0:8, P0:64,128 (up to %u sizes in bytes), P0:48+8W, P0:>=80 or count:6",
+		"layout: \"%s\": want P0:8, P0:64,128 (up to %u sizes in bytes), P0:48+8W, P0:>=80 or "
+		"count:6",
 		word, CS_CATALOG_SHAPE_SIZES);
 }
 
@@ -213,7 +213,8 @@ read_argument_values(
 	shape->parameter = cs_catalog_argument(reader->rule, name);
 	if (shape->parameter == CS_CATALOG_ARGUMENT_NONE)
 		return cs_catalog_complain(reader, reader->line,
-			"layout: '%s' is no name from this row's template line, which must come first", name);
+			"layout: \"%s\" is no name from this row's template line, which must come first",
+			name);
 	for (;;) {
 		if (!read_number(&at, UINT16_MAX, &number) || shape->size_count == CS_CATALOG_SHAPE_SIZES)
 			break;
@@ -224,7 +225,7 @@ read_argument_values(
 			break;
 	}
 	return cs_catalog_complain(reader, reader->line,
-		"layout: '%s': want %s:1 or %s:1,3 (up to %u values)", word, name, name,
+		"layout: \"%s\": want %s:1 or %s:1,3 (up to %u values)", word, name, name,
 		CS_CATALOG_SHAPE_SIZES);
 }
 
@@ -242,7 +243,7 @@ read_shape(struct cs_catalog_reader *reader, const char *word, struct cs_shape *
 	}
 	if (colon == NULL || colon == word)
 		return cs_catalog_complain(reader, reader->line,
-			"layout: '%s': want P0:8, P0:64,128, P0:48+8W, P0:>=80, count:6, required or "
+			"layout: \"%s\": want P0:8, P0:64,128, P0:48+8W, P0:>=80, count:6, required or "
 			"NAME:1,3 of a template argument",
 			word);
 	return read_argument_values(reader, word, colon, shape);
@@ -267,7 +268,7 @@ cs_catalog_read_shape(struct cs_catalog_reader *reader, const char *value)
 			at += 6;
 			if (!read_number(&at, 65, &number) || number == 0 || *at != '\0')
 				return cs_catalog_complain(reader, reader->line,
-					"layout: '%s': want a number from 1 to 64", word);
+					"layout: \"%s\": want a number from 1 to 64", word);
 			layout->parameter_count = (uint8_t)number;
 			continue;
 		}
@@ -308,7 +309,7 @@ cs_catalog_read_check(struct cs_catalog_reader *reader, const char *value)
 		check->relation = CS_RELATION_MULTIPLE;
 	else
 		return cs_catalog_complain(reader, reader->line,
-			"check: '%s' is no relation: want ==, <= or multiple-of", relation);
+			"check: \"%s\" is no relation: want ==, <= or multiple-of", relation);
 	rc = cs_catalog_read_factor(reader, left, &check->left);
 	if (rc == 0)
 		rc = cs_catalog_read_factor(reader, right, &check->right);

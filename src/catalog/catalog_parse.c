@@ -103,7 +103,8 @@ read_yes(struct cs_catalog_reader *reader, const char *key, const char *value, u
 	if (strcmp(value, "yes") == 0)
 		reader->rule->base.label_flags |= flag;
 	else if (strcmp(value, "no") != 0)
-		return cs_catalog_complain(reader, reader->line, "%s: want yes or no, not '%s'", key, value);
+		return cs_catalog_complain(
+			reader, reader->line, "%s: want yes or no, not \"%s\"", key, value);
 	return 0;
 }
 
@@ -119,7 +120,7 @@ read_kind(struct cs_catalog_reader *reader, const char *value)
 		rule->ignore = true;
 	else if (strcmp(value, "collective") != 0)
 		return cs_catalog_complain(
-			reader, reader->line, "kind: want collective, marker or ignore, not '%s'", value);
+			reader, reader->line, "kind: want collective, marker or ignore, not \"%s\"", value);
 	return 0;
 }
 
@@ -131,7 +132,7 @@ read_argument_count(struct cs_catalog_reader *reader, const char *value)
 
 	if (*value < '1' || *value > '9' || *end != '\0' || count > TEMPLATE_ARGUMENTS_MAX)
 		return cs_catalog_complain(reader, reader->line,
-			"arguments: want a number from 1 to %u, not '%s'", TEMPLATE_ARGUMENTS_MAX, value);
+			"arguments: want a number from 1 to %u, not \"%s\"", TEMPLATE_ARGUMENTS_MAX, value);
 	reader->rule->template_arguments = (uint8_t)count;
 	return 0;
 }
@@ -149,7 +150,7 @@ read_words(struct cs_catalog_reader *reader, const char *value)
 			i++;
 		if (i == sizeof(word_names) / sizeof(word_names[0]))
 			return cs_catalog_complain(reader, reader->line,
-				"words: '%s': want op, dtype or width, reduction, algorithm or tree, "
+				"words: \"%s\": want op, dtype or width, reduction, algorithm or tree, "
 				"protocol, variant",
 				word);
 		reader->rule->words |= word_names[i].flag;
@@ -225,7 +226,7 @@ read_layout_key(struct cs_catalog_reader *reader, enum key key, const char *valu
 		return rc;
 	if (key != KEY_CHECK && (reader->layout_keys_seen & bit) != 0)
 		return cs_catalog_complain(
-			reader, reader->line, "key '%s' is given twice for one layout", key_names[key]);
+			reader, reader->line, "key \"%s\" is given twice for one layout", key_names[key]);
 	reader->layout_keys_seen |= bit;
 	if (key == KEY_SIZE)
 		reader->rule->size = cs_catalog_keep_longer(reader, reader->rule->size, " or ", value);
@@ -298,16 +299,16 @@ read_key(struct cs_catalog_reader *reader, const char *key, const char *value)
 	while (i < KEY_COUNT && strcmp(key_names[i], key) != 0)
 		i++;
 	if (i == KEY_COUNT)
-		return cs_catalog_complain(reader, reader->line, "unknown key '%s'", key);
+		return cs_catalog_complain(reader, reader->line, "unknown key \"%s\"", key);
 	if (reader->rule == NULL)
 		return cs_catalog_complain(
-			reader, reader->line, "key '%s' before the first row: want [row-name]", key);
+			reader, reader->line, "key \"%s\" before the first row: want [row-name]", key);
 	if (*value == '\0')
-		return cs_catalog_complain(reader, reader->line, "key '%s' has no value", key);
+		return cs_catalog_complain(reader, reader->line, "key \"%s\" has no value", key);
 	if (i >= KEY_LAYOUT)
 		return read_layout_key(reader, (enum key)i, value);
 	if ((reader->keys_seen & (1U << i)) != 0 && i != KEY_NAME && i != KEY_WORD)
-		return cs_catalog_complain(reader, reader->line, "key '%s' is given twice in one row", key);
+		return cs_catalog_complain(reader, reader->line, "key \"%s\" is given twice in one row", key);
 	reader->keys_seen |= 1U << i;
 	return read_row_value(reader, (enum key)i, value);
 }
@@ -347,19 +348,19 @@ finish_row(struct cs_catalog_reader *reader)
 	collective = rule->base.kind == CS_CATALOG_COLLECTIVE && !rule->ignore;
 	if (rule->name_count == 0 && rule->word_count == 0)
 		return cs_catalog_complain(
-			reader, rule->line, "row '%s' has neither name nor word", rule->id);
+			reader, rule->line, "row \"%s\" has neither name nor word", rule->id);
 	if (!collective && rule->layout_count > 0)
 		return cs_catalog_complain(reader, rule->line,
-			"row '%s' is no collective but has a size, rank or layout", rule->id);
+			"row \"%s\" is no collective but has a size, rank or layout", rule->id);
 	if (collective && (rule->base.phase != 0 || rule->base.phase_next != 0))
 		return cs_catalog_complain(reader, rule->line,
-			"row '%s' has ends or begins but is not of kind marker", rule->id);
+			"row \"%s\" has ends or begins but is not of kind marker", rule->id);
 	for (size_t i = 0; i < rule->layout_count && rule->layout_count > 1; i++) {
 		const struct cs_layout *layout = &reader->catalog->layouts[rule->first_layout + i];
 
 		if (layout->shape_count == 0 && layout->parameter_count == 0)
 			return cs_catalog_complain(reader, layout->line,
-				"row '%s' has several layouts: each must say by which sizes it is told",
+				"row \"%s\" has several layouts: each must say by which sizes it is told",
 				rule->id);
 	}
 	rule->pattern = compose_pattern(reader);
@@ -381,11 +382,11 @@ start_row(struct cs_catalog_reader *reader, char *id)
 	id[--length] = '\0';
 	if (length == 0 || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != length)
 		return cs_catalog_complain(
-			reader, reader->line, "a row's name has only lower-case letters, digits and '-'");
+			reader, reader->line, "a row's name has only lower-case letters, digits and \"-\"");
 	for (size_t i = reader->first_rule; i < catalog->rule_count; i++) {
 		if (strcmp(catalog->rules[i].id, id) == 0)
 			return cs_catalog_complain(reader, reader->line,
-				"row '%s' is already there, in line %u", id, catalog->rules[i].line);
+				"row \"%s\" is already there, in line %u", id, catalog->rules[i].line);
 	}
 	if (catalog->rule_count == catalog->rule_capacity) {
 		size_t capacity = catalog->rule_capacity == 0 ? 64 : 2 * catalog->rule_capacity;

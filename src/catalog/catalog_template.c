@@ -22,7 +22,7 @@ add_capture(struct cs_catalog_reader *reader, const char *name, unsigned int out
 	for (unsigned int i = 0; i < rule->capture_count; i++) {
 		if (strcmp(rule->captures[i].name, name) == 0)
 			return cs_catalog_complain(
-				reader, reader->line, "template: '%s' is named twice", name);
+				reader, reader->line, "template: \"%s\" is named twice", name);
 		used += rule->captures[i].kind == CS_CAPTURE_INTEGER;
 	}
 	*capture = (struct cs_capture){.outer = (uint8_t)outer, .inner = (uint8_t)inner};
@@ -84,9 +84,8 @@ cs_catalog_read_template(struct cs_catalog_reader *reader, const char *value)
 			inner++;
 	}
 	return cs_catalog_complain(reader, reader->line,
-		"template: want names with ', ' between, T for the element type, W for the world size, _ for "
-		"an "
-		"argument that does not matter, _<T, W> for arguments of an argument");
+		"template: want names with \", \" between, T for the element type, W for the world size, _ "
+		"for an argument that does not matter, _<T, W> for arguments of an argument");
 }
 
 /* "by NAME: 1 all_reduce, 2 all_gather" */
@@ -100,12 +99,12 @@ cs_catalog_read_op_choices(struct cs_catalog_reader *reader, const char *value)
 
 	if (!cs_catalog_next_word(&value, word, sizeof(word)) || word[strlen(word) - 1] != ':')
 		return cs_catalog_complain(
-			reader, reader->line, "op: want 'by NAME: 1 all_reduce, 2 all_gather, ...'");
+			reader, reader->line, "op: want \"by NAME: 1 all_reduce, 2 all_gather, ...\"");
 	word[strlen(word) - 1] = '\0';
 	rule->op_argument = cs_catalog_argument(rule, word);
 	if (rule->op_argument == CS_CATALOG_ARGUMENT_NONE)
 		return cs_catalog_complain(reader, reader->line,
-			"op: '%s' is not named by this row's template line, which must come first", word);
+			"op: \"%s\" is not named by this row's template line, which must come first", word);
 	while (rc == 0 && cs_catalog_next_word(&value, number, sizeof(number))) {
 		struct cs_choice *choice = &rule->op_choices[rule->op_choice_count];
 		char *end;

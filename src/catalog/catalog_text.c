@@ -71,7 +71,7 @@ cs_catalog_read_named(struct cs_catalog_reader *reader, const char *key, const c
 			return 0;
 		}
 	}
-	return cs_catalog_complain(reader, reader->line, "%s: there is no '%s'", key, value);
+	return cs_catalog_complain(reader, reader->line, "%s: there is no \"%s\"", key, value);
 }
 
 bool

@@ -84,28 +84,28 @@ test_complaints(void **state)
 	static const struct {
 		const char *text, *complaint;
 	} cases[] = {
-		{"guess graph=yes\n", ":1: 'guess' is no phase: want verify, draft, draft_extend, decode, "
+		{"guess graph=yes\n", ":1: \"guess\" is no phase: want verify, draft, draft_extend, decode, "
 				      "prefill or unknown"},
 		{"# fine\n\nverify\n", ":3: a rule needs a condition"},
-		{"verify graph=maybe\n", ":1: graph: want yes or no, not 'maybe'"},
+		{"verify graph=maybe\n", ":1: graph: want yes or no, not \"maybe\""},
 		{"verify collectives=9..3\n",
-			":1: collectives: want a number or a range such as 3..9, 3.. or ..9, not '9..3'"},
+			":1: collectives: want a number or a range such as 3..9, 3.. or ..9, not \"9..3\""},
 		{"verify bytes=12X\n",
-			":1: bytes: want a number or a range such as 3..9, 3.. or ..9, not '12X'"},
-		{"verify tokens=4\n", ":1: tokens: needs a line 'hidden N' before it"},
+			":1: bytes: want a number or a range such as 3..9, 3.. or ..9, not \"12X\""},
+		{"verify tokens=4\n", ":1: tokens: needs a line \"hidden N\" before it"},
 		{"hidden\n", ":1: hidden: want one number, the model's hidden size in elements"},
 		{"hidden 0\n", ":1: hidden: want one number, the model's hidden size in elements"},
-		{"verify color=red\n", ":1: 'color' is no condition"},
-		{"verify at=3\n", ":1: 'at' is no condition"},
-		{"verify big\n", ":1: want key=value, not 'big'"},
+		{"verify color=red\n", ":1: \"color\" is no condition"},
+		{"verify at=3\n", ":1: \"at\" is no condition"},
+		{"verify big\n", ":1: want key=value, not \"big\""},
 		{"verify range=\n", ":1: range: the pattern is empty"},
 		{"split verify draft collectives=9\n",
 			":1: split needs at=N, how many collectives the first pass has"},
 		{"split verify\n",
-			":1: '' is no phase: want verify, draft, draft_extend, decode, prefill or unknown"},
-		{"merge collectives=3\n", ":1: merge takes range= only, not 'collectives'"},
+			":1: \"\" is no phase: want verify, draft, draft_extend, decode, prefill or unknown"},
+		{"merge collectives=3\n", ":1: merge takes range= only, not \"collectives\""},
 		{"# no end of line\nguess",
-			":2: 'guess' is no phase: want verify, draft, draft_extend, decode, "
+			":2: \"guess\" is no phase: want verify, draft, draft_extend, decode, "
 			"prefill or unknown"},
 	};
 

@@ -116,7 +116,7 @@ class Catalog(cli.Test):
         path = pathlib.Path(self.dir) / "my.tbl"
         path.write_text("[a]\nname = x\nop = allreduce\n", encoding="ascii")
         done = self.run_command("catalog", "--catalog", path, status=2)
-        self.assertIn(f"{path}:3: op: there is no 'allreduce'", done.stderr)
+        self.assertIn(f'{path}:3: op: there is no "allreduce"', done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertIn("cannot read the file", self.run_command("catalog", "--catalog", "/nonexistent", status=2).stderr)
 
