@@ -2,31 +2,15 @@
 #include "self_metrics.h"
 
 #include "clock.h"
+#include "proc_file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-static int
-read_file(const char *path, char *text, size_t text_bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length;
-
-	if (fd < 0)
-		return -1;
-	length = read(fd, text, text_bytes - 1);
-	close(fd);
-	if (length <= 0)
-		return -1;
-	text[length] = '\0';
-	return 0;
-}
 
 /* Boot time in Unix seconds, from the "btime" line of /proc/stat; 0 unknown. */
 static uint64_t
@@ -72,7 +56,7 @@ collect_stat(struct cs_snapshot *snapshot)
 	char text[1024];
 	char *at;
 
-	if (read_file("/proc/self/stat", text, sizeof(text)) < 0)
+	if (cs_proc_file_read("/proc/self/stat", text, sizeof(text)) <= 0)
 		return;
 	at = strrchr(text, ')');
 	if (!at || !at[1] || !at[2])

@@ -3,15 +3,13 @@
 
 #include "log.h"
 #include "nvml.h"
+#include "proc_file.h"
 #include "public_environment.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Longer names are looked at by their beginning, and left out. */
 #define NAME_BYTES 256
@@ -73,34 +71,18 @@ cs_identity_command_line(const char *words, size_t words_bytes, char *text, size
 
 /* -- filling --------------------------------------------------------------------------------------------- */
 
-static size_t
-read_file(const char *path, char *bytes, size_t bytes_max)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
-
-	if (fd < 0)
-		return 0;
-	got = read(fd, bytes, bytes_max - 1);
-	close(fd);
-	if (got < 0)
-		got = 0;
-	bytes[got] = '\0';
-	return (size_t)got;
-}
-
 static void
 fill_names(struct cs_segment_writer *writer)
 {
 	char text[256], words[1024];
-	size_t length;
+	int length;
 
-	length = read_file("/proc/self/comm", text, sizeof(text));
+	length = cs_proc_file_read("/proc/self/comm", text, sizeof(text));
 	if (length > 0 && text[length - 1] == '\n')
 		text[length - 1] = '\0';
 	cs_segment_writer_text(writer, CS_TEXT_COMM, text);
-	length = read_file("/proc/self/cmdline", words, sizeof(words));
-	cs_identity_command_line(words, length, text, sizeof(text));
+	length = cs_proc_file_read("/proc/self/cmdline", words, sizeof(words));
+	cs_identity_command_line(words, length > 0 ? (size_t)length : 0, text, sizeof(text));
 	cs_segment_writer_text(writer, CS_TEXT_COMMAND_LINE, text);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "room.h"
 
-#include <fcntl.h>
+#include "proc_file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -48,18 +49,10 @@ cs_room_left_bytes(const char **limit)
 	uint64_t data_bytes = limit_of(RLIMIT_DATA);
 	long page_bytes = sysconf(_SC_PAGESIZE);
 	char statm[256];
-	ssize_t got;
-	int fd;
 
 	if ((space_bytes == UINT64_MAX && data_bytes == UINT64_MAX) || page_bytes <= 0)
 		return UINT64_MAX;
-	fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (cs_proc_file_read("/proc/self/statm", statm, sizeof(statm)) <= 0)
 		return UINT64_MAX;
-	got = read(fd, statm, sizeof(statm) - 1);
-	close(fd);
-	if (got <= 0)
-		return UINT64_MAX;
-	statm[got] = '\0';
 	return cs_room_left_of(statm, (uint64_t)page_bytes, space_bytes, data_bytes, limit);
 }

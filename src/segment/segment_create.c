@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a segment file: creation, the end, and what a fork child does with it. */
 #include "clock.h"
+#include "proc_file.h"
 #include "rundir.h"
 #include "segment_writer_private.h"
 
@@ -67,29 +68,6 @@ lay_out(uint32_t ring_slots, struct layout *layout)
 
 /* -- who we are ------------------------------------------------------------------------------------------ */
 
-/* Reads a small file of /proc whole; the text is terminated. Bytes read, or -errno. */
-static int
-read_proc(const char *path, char *text, size_t text_bytes)
-{
-	size_t used = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	while (used < text_bytes - 1) {
-		ssize_t got = read(fd, text + used, text_bytes - 1 - used);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
-		used += (size_t)got;
-	}
-	text[used] = '\0';
-	close(fd);
-	return (int)used;
-}
-
 /* Field 22 of /proc/self/stat; 0 when /proc is not there. Field 2, the name, may hold anything: count from
  * the last parenthesis, after which field 3 comes. */
 static uint64_t
@@ -98,7 +76,7 @@ read_start_time_ticks(void)
 	char stat[1024];
 	const char *field;
 
-	if (read_proc("/proc/self/stat", stat, sizeof(stat)) <= 0)
+	if (cs_proc_file_read("/proc/self/stat", stat, sizeof(stat)) <= 0)
 		return 0;
 	field = strrchr(stat, ')');
 	for (int number = 2; field && number < 22; number++) {
@@ -127,7 +105,7 @@ read_boot_id(uint8_t boot_id[16])
 	unsigned int digits = 0;
 
 	memset(boot_id, 0, 16);
-	if (read_proc("/proc/sys/kernel/random/boot_id", text, sizeof(text)) <= 0)
+	if (cs_proc_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) <= 0)
 		return;
 	for (const char *c = text; *c && digits < 32; c++) {
 		int digit = hex_digit(*c);
