@@ -6,6 +6,7 @@
 #include "life/instance.h"
 
 #include <errno.h>
+#include <string.h>
 
 static struct cs_buffers buffers;
 static struct cs_activity activity;
@@ -25,6 +26,7 @@ struct parked {
 };
 static struct parked parked[PARKED_MAX];
 static uint32_t parked_count;
+static uint32_t asked_count; /* the first so many lay there when the worker took the wanted devices last */
 
 int
 cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer)
@@ -103,12 +105,14 @@ void
 cs_delivery_parse_parked(void)
 {
 	pthread_mutex_lock(&parse_lock);
-	for (uint32_t i = 0; i < parked_count; i++) {
+	for (uint32_t i = 0; i < asked_count; i++) {
 		cs_activity_parse_from(&activity, parked[i].buffer, parked[i].valid_bytes, next_record,
 			cs_clock_realtime_ns(), false, &parked[i].at);
 		cs_buffers_give(&buffers, parked[i].buffer);
 	}
-	parked_count = 0;
+	parked_count -= asked_count;
+	memmove(&parked[0], &parked[asked_count], parked_count * sizeof(parked[0]));
+	asked_count = 0;
 	pthread_mutex_unlock(&parse_lock);
 }
 
@@ -223,7 +227,13 @@ cs_delivery_cpu_ns(void)
 uint64_t
 cs_delivery_take_wanted(void)
 {
-	return atomic_exchange_explicit(&activity.wanted_devices, 0, memory_order_relaxed);
+	uint64_t wanted;
+
+	pthread_mutex_lock(&parse_lock);
+	wanted = atomic_exchange_explicit(&activity.wanted_devices, 0, memory_order_relaxed);
+	asked_count = parked_count;
+	pthread_mutex_unlock(&parse_lock);
+	return wanted;
 }
 
 void

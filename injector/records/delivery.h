@@ -57,10 +57,11 @@ void cs_delivery_pace_take(struct cs_pace *pace);
  * The worker is nudged once per shortage. */
 bool cs_delivery_is_short(void);
 void cs_delivery_end_shortage(void);
-/* Reads the buffers that wait for a device's name: after cs_delivery_set_gpu. What nobody has named by then
- * is lost. Worker. */
-void cs_delivery_parse_parked(void);
-/* Devices that records came from and that nobody has named yet, one bit each; forgets them. */
+/* Devices that records came from and that nobody has named yet, one bit each; forgets them. Worker. */
 uint64_t cs_delivery_take_wanted(void);
+/* Reads the buffers that wait for a device's name since before the last cs_delivery_take_wanted: after
+ * cs_delivery_set_gpu. What nobody has named by then is lost. Others wait for the next time: naming takes
+ * milliseconds. Worker. */
+void cs_delivery_parse_parked(void);
 
 #endif
