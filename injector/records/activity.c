@@ -59,6 +59,15 @@ cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns)
 	activity->reopened_ns = now_ns;
 }
 
+void
+cs_activity_note_set_back(struct cs_activity *activity)
+{
+	if (activity->reopened_ns == UINT64_MAX)
+		return;
+	activity->closed_ns = UINT64_MAX;
+	activity->reopened_ns = UINT64_MAX;
+}
+
 static inline bool
 outside_windows(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
 {

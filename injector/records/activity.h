@@ -71,6 +71,9 @@ int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 
  */
 void cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns);
 void cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns);
+/* CLOCK_REALTIME has been set back: what is traced now may seem to lie between the two, for as long as
+ * tracing was off before, and they are forgotten. While it is off there is no such thing. As above. */
+void cs_activity_note_set_back(struct cs_activity *activity);
 
 /* Walks with `next`, cuptiActivityGetNextRecord of the library that filled the buffer. Adds to STATUS. When
  * CUPTI gives up before the end of the buffer the rest counts as one lost record (LOSS CUPTI_DROPPED). */

@@ -195,6 +195,14 @@ cs_delivery_note_edge(bool open, uint64_t now_ns)
 	pthread_mutex_unlock(&parse_lock);
 }
 
+void
+cs_delivery_note_set_back(void)
+{
+	pthread_mutex_lock(&parse_lock);
+	cs_activity_note_set_back(&activity);
+	pthread_mutex_unlock(&parse_lock);
+}
+
 uint64_t
 cs_delivery_settle(uint64_t now_ns)
 {

@@ -308,6 +308,29 @@ test_window_edge(void **state)
 	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 0);
 }
 
+/* A window is open again after a long time, and the clock is set back: it is no gap that it goes through. */
+static void
+test_clock_set_back(void **state)
+{
+	struct cs_record records[64];
+
+	(void)state;
+	cs_activity_note_close(&activity, START - 900000);
+	cs_activity_note_set_back(&activity); /* what had been launched before is outside as ever */
+	add_kernel("ar", START - 950000, START, 1);
+	assert_int_equal(parse(records, 64), 0);
+	cs_activity_note_open(&activity, START);
+	cs_activity_note_set_back(&activity);
+	used = 0;
+	add_kernel("ar", START - 600000, START - 590000, 1);
+	assert_int_equal(parse(records, 64), 1);
+	/* The next edges hold. */
+	cs_activity_note_close(&activity, START - 500000);
+	used = 0;
+	add_kernel("ar", START - 501000, START - 100000, 1);
+	assert_int_equal(parse(records, 64), 0);
+}
+
 static void
 test_unknown_device(void **state)
 {
@@ -431,6 +454,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_every_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_window_edge, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits_for_a_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),

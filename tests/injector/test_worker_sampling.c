@@ -26,6 +26,7 @@ static struct cs_status status;
 static struct cs_worker w;
 static struct cs_pace recorded;
 static bool subscribed;
+static unsigned int set_back;
 static struct cs_steps_graph measured;
 
 void
@@ -51,6 +52,12 @@ void
 cs_delivery_pace_take(struct cs_pace *pace)
 {
 	*pace = recorded;
+}
+
+void
+cs_delivery_note_set_back(void)
+{
+	set_back++;
 }
 
 bool
@@ -102,6 +109,7 @@ setup(void **state)
 	memset(&recorded, 0, sizeof(recorded));
 	memset(&measured, 0, sizeof(measured));
 	subscribed = false;
+	set_back = 0;
 	w.status = &status;
 	cs_schedule_init(&w.schedule, &settings);
 	cs_governor_init(&w.governor, settings.budget, w.schedule.period_ns, w.schedule.window_ns);
@@ -376,6 +384,7 @@ test_set_in_a_window(void **state)
 		assert_false(w.unsettled);
 		assert_in_range(spent_ns(), 45 * MS, 90 * MS);
 		assert_int_equal(status.windows_skipped, 0);
+		assert_int_equal(set_back, steps_ns[i] < 0);
 		/* What it had learnt, nothing: the next one is as long. */
 		assert_int_equal(w.schedule.window_ns, 100 * MS);
 	}
