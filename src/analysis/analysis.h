@@ -116,7 +116,7 @@ struct cs_analysis; /* opaque */
 
 struct cs_analysis_options {
 	uint64_t horizon_ns;    /* 0 = CS_ANALYSIS_HORIZON_NS */
-	const char *steps_file; /* user rules; NULL none */
+	const char *steps_file; /* user rules; NULL or empty: none */
 	size_t pending_records; /* most records that wait, all sources together; 0 =
 				   CS_ANALYSIS_PENDING_RECORDS */
 	/* Hand out steps that were not seen from start to end, too (complete is false). Without it they are

@@ -363,8 +363,6 @@ cmd_dump(int argc, char **argv)
 		if (result)
 			return parser.status;
 	}
-	if (request.steps_file && !*request.steps_file)
-		request.steps_file = NULL;
 	return run_dump(&request);
 }
 

@@ -250,8 +250,6 @@ cmd_status(int argc, char **argv)
 		if (result)
 			return parser.status;
 	}
-	if (request.steps_file && !*request.steps_file)
-		request.steps_file = NULL;
 	cs_output_setup_color((enum cs_color)choice);
 	request.stall_ns = read_stall_threshold_ns();
 	return show(&request);

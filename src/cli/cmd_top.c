@@ -273,12 +273,11 @@ show(struct picture *picture, const struct request *request, struct cs_targets *
 static int
 watch(const struct request *request, struct cs_targets *targets)
 {
-	const char *steps_file = getenv("COLLSCOPE_STEPS");
 	struct picture picture = {.fresh = false};
 	struct cs_analysis_sink sink = {
 		.context = &picture, .step = take_step, .collective = take_collective, .other = take_other};
 	struct cs_feed *feed = NULL;
-	int result = cs_feed_new(targets, steps_file && *steps_file ? steps_file : NULL, &sink, &feed);
+	int result = cs_feed_new(targets, getenv("COLLSCOPE_STEPS"), &sink, &feed);
 
 	cs_summary_init(&picture.summary);
 	picture.sink = cs_summary_sink(&picture.summary);

@@ -19,8 +19,8 @@ struct cs_feed; /* opaque */
 const struct cs_target *cs_feed_borrow_target(const struct cs_feed *feed, uint32_t source);
 
 /*
- * Takes the readers of `targets` (borrowed: must outlive the feed). `steps_file`: NULL, or a user's rules. 0;
- * -ENOMEM; -EINVAL after a sentence on stderr about the rule file.
+ * Takes the readers of `targets` (borrowed: must outlive the feed). `steps_file`: a user's rules; NULL or
+ * empty: none. 0; -ENOMEM; -EINVAL after a sentence on stderr about the rule file.
  */
 int cs_feed_new(struct cs_targets *targets, const char *steps_file, const struct cs_analysis_sink *sink,
 	struct cs_feed **feed);

@@ -47,6 +47,16 @@ class General(cli.Test):
             done = self.run_command(*words, status=2)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
 
+    def test_empty_name_of_a_rule_file_is_none(self):
+        """COLLSCOPE_STEPS= as a service file has it, and the option over a variable that names one."""
+        self.write(hold=1)
+        missing = os.path.join(self.dir, "none.rules")
+        for words in (["dump"], ["status", "--collectives"], ["top", "--count", "1"]):
+            self.run_command(*words, env={**self.env, "COLLSCOPE_STEPS": missing}, status=2)
+            self.run_command(*words, env={**self.env, "COLLSCOPE_STEPS": ""})
+            if words[0] != "top":
+                self.run_command(*words, "--steps", "", env={**self.env, "COLLSCOPE_STEPS": missing})
+
     def shell(self, script):
         env = dict(self.env, C=cli.COMMAND)
         return subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
