@@ -75,8 +75,10 @@ cs_worker_watch_buffers(struct cs_worker *w)
  * window of ordinary traffic leaves with it. */
 #define SHED_NS       (200 * CS_NS_PER_MS)
 #define SHED_HELD_MAX 2U
-/* Resting longer than that is worth a word in the segment. */
-#define SHED_LONG_NS (5 * CS_NS_PER_S)
+/* Resting longer than that is worth a word in the segment. And so many may stay away by then: a kernel that
+ * never ends keeps its buffer, and there are many more. */
+#define SHED_LONG_NS       (5 * CS_NS_PER_S)
+#define SHED_HELD_LONG_MAX 8U
 
 static void
 begin_shedding(struct cs_worker *w)
@@ -118,6 +120,15 @@ went_to_other(struct cs_worker *w, const struct cs_delivery_counts *counts)
 	return w->shed_watch.silent >= CS_COEXIST_SILENT_MAX;
 }
 
+static bool
+is_over(const struct cs_worker *w, const struct cs_delivery_counts *counts)
+{
+	uint64_t rested_ns = w->monotonic_ns - w->shedding_ns;
+
+	return rested_ns >= SHED_NS &&
+	       counts->held <= (rested_ns < SHED_LONG_NS ? SHED_HELD_MAX : SHED_HELD_LONG_MAX);
+}
+
 /*
  * Records arise at launch and are handed over when the kernel has ended, so a program that launches far ahead
  * of the GPU fills one buffer after the other. Refusing them is the last thing to do: on an H200 (CUPTI 13.0)
@@ -140,7 +151,7 @@ cs_worker_sheds(struct cs_worker *w)
 	if (!w->schedule.paused)
 		w->drain_until_ns = w->monotonic_ns + CS_WORKER_DRAIN_NS;
 	cs_delivery_count(w->ignore_before, &counts);
-	if (w->monotonic_ns - w->shedding_ns >= SHED_NS && counts.held <= SHED_HELD_MAX) {
+	if (is_over(w, &counts)) {
 		w->shedding_ns = 0;
 		cs_delivery_end_shortage();
 		w->reason[0] = '\0';

@@ -149,6 +149,20 @@ test_until_they_are_back(void **state)
 	assert_string_equal(w.reason, "");
 }
 
+/* Kernels that never end have some of them. */
+static void
+test_some_stay_away(void **state)
+{
+	(void)state;
+	seen.held = 9;
+	assert_int_equal(rest_for(20 * S), 20 * S);
+	seen.held = 8;
+	assert_false(cs_worker_sheds(&w));
+	depth = CS_DEPTH_DEEP;
+	shortage = true;
+	assert_in_range(rest_for(20 * S), S, 5 * S);
+}
+
 static void
 test_nobody_asks_while_they_come(void **state)
 {
@@ -188,6 +202,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_until_they_are_back, setup),
+		cmocka_unit_test_setup(test_some_stay_away, setup),
 		cmocka_unit_test_setup(test_nobody_asks_while_they_come, setup),
 		cmocka_unit_test_setup(test_they_are_another_tools, setup),
 		cmocka_unit_test_setup(test_paused, setup),
