@@ -238,6 +238,7 @@ handle(void *context, struct MHD_Connection *connection, const char *url, const 
 {
 	struct cs_http *http = context;
 	struct answer answer = {.status = MHD_HTTP_OK};
+	struct cs_log_value said_method, said_path;
 	struct cs_negotiated negotiated;
 	bool known = true;
 
@@ -274,7 +275,8 @@ handle(void *context, struct MHD_Connection *connection, const char *url, const 
 			strcmp(url, "/-/ready") == 0 ? "collscope-exporter is ready.\n"
 						     : "collscope-exporter is healthy.\n");
 	}
-	cs_log_debug("Answered a request method=%s path=%s status=%u", method, url, answer.status);
+	cs_log_debug("Answered a request method=%s path=%s status=%u", cs_log_value(&said_method, method),
+		cs_log_value(&said_path, url), answer.status);
 	return send_answer(connection, &answer);
 }
 
@@ -283,6 +285,7 @@ handle(void *context, struct MHD_Connection *connection, const char *url, const 
 __attribute__((format(printf, 2, 0))) static void
 log_library(void *context, const char *format, va_list arguments)
 {
+	struct cs_log_value said;
 	char text[256];
 
 	(void)context;
@@ -290,7 +293,7 @@ log_library(void *context, const char *format, va_list arguments)
 		return;
 	vsnprintf(text, sizeof(text), format, arguments);
 	text[strcspn(text, "\n")] = '\0';
-	cs_log_debug("The HTTP library says message=\"%s\"", text);
+	cs_log_debug("The HTTP library says message=%s", cs_log_value(&said, text));
 }
 
 /* -- life ------------------------------------------------------------------------------------------------ */

@@ -66,6 +66,7 @@ open_directory(struct exporter *exporter, struct cs_error *error)
 {
 	const char *configured = *exporter->options.directory ? exporter->options.directory : NULL;
 	int result = cs_rundir_prepare(configured, exporter->directory, sizeof(exporter->directory));
+	struct cs_log_value said;
 
 	if (result == -EINVAL || result == -ENAMETOOLONG)
 		return cs_error_set(error, result,
@@ -75,7 +76,7 @@ open_directory(struct exporter *exporter, struct cs_error *error)
 	if ((result == -EROFS || result == -EACCES) && is_readable(exporter->directory)) {
 		exporter->read_only = true;
 		cs_log_warn("The run directory cannot be written: dead segments stay path=%s",
-			exporter->directory);
+			cs_log_value(&said, exporter->directory));
 		return 0;
 	}
 	if (result < 0 || !is_readable(exporter->directory))
@@ -131,21 +132,22 @@ drop_log(const struct exporter *exporter)
 static void
 say_address(const struct exporter *exporter)
 {
+	struct cs_log_value said;
 	int result = 0;
 
 	if (exporter->listener_count && exporter->lock_fd >= 0)
 		result = cs_lock_describe(exporter->lock_fd, exporter->listeners[0].address);
 	if (result < 0)
 		cs_log_warn("The address cannot be written into exporter.lock, so collscope will not know "
-			    "that this "
-			    "exporter serves error=\"%s\"",
-			strerror(-result));
+			    "that this exporter serves error=%s",
+			cs_log_value(&said, strerror(-result)));
 }
 
 static int
 open_listeners(struct exporter *exporter, struct cs_error *error)
 {
 	const struct cs_options *options = &exporter->options;
+	struct cs_log_value said;
 
 	for (size_t i = 0; i < options->listen_count; i++) {
 		int result = cs_listener_open(&exporter->listeners[i], options->listen[i], error);
@@ -153,7 +155,7 @@ open_listeners(struct exporter *exporter, struct cs_error *error)
 		if (result < 0)
 			return result;
 		exporter->listener_count++;
-		cs_log_info("Listening address=%s", exporter->listeners[i].address);
+		cs_log_info("Listening address=%s", cs_log_value(&said, exporter->listeners[i].address));
 	}
 	say_address(exporter);
 	return 0;
@@ -303,9 +305,12 @@ serve(struct exporter *exporter)
 static void
 detach(void)
 {
+	struct cs_log_value said;
+
 	setsid();
 	if (chdir("/") < 0)
-		cs_log_debug("Cannot change to the root directory error=\"%s\"", strerror(errno));
+		cs_log_debug(
+			"Cannot change to the root directory error=%s", cs_log_value(&said, strerror(errno)));
 }
 
 static void
@@ -368,7 +373,7 @@ main(int argc, char **argv)
 	if (result == 0)
 		serve(&exporter);
 	else if (result != -EWOULDBLOCK || !exporter.options.automatic)
-		cs_log_error("Cannot start error=\"%s\"", cs_log_value(&said, error.text));
+		cs_log_error("Cannot start error=%s", cs_log_value(&said, error.text));
 	stop(&exporter);
 	return result == 0 || (result == -EWOULDBLOCK && exporter.options.automatic) ? EXIT_FINE
 										     : EXIT_FAILED;

@@ -73,6 +73,7 @@ static void
 remove_file(const struct cs_processes *processes, const char *name, dev_t device, ino_t inode)
 {
 	char path[PATH_MAX];
+	struct cs_log_value said, why;
 	struct stat status;
 	int fd;
 
@@ -85,10 +86,11 @@ remove_file(const struct cs_processes *processes, const char *name, dev_t device
 	if (fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode &&
 		S_ISREG(status.st_mode) && cs_segment_lock_held(fd) == 0) {
 		if (unlink(path) == 0)
-			cs_log_debug("Removed the segment of a dead process path=%s", path);
+			cs_log_debug(
+				"Removed the segment of a dead process path=%s", cs_log_value(&said, path));
 		else if (errno != ENOENT)
-			cs_log_warn("Cannot remove the segment of a dead process path=%s error=\"%s\"", path,
-				strerror(errno));
+			cs_log_warn("Cannot remove the segment of a dead process path=%s error=%s",
+				cs_log_value(&said, path), cs_log_value(&why, strerror(errno)));
 	}
 	close(fd);
 }
@@ -151,11 +153,11 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	/* A segment that is being filled is no news. */
 	if (is_news && reason == CS_REJECTION_PERMISSION)
 		cs_log_warn("A segment cannot be used: run the exporter as the user who runs the server, uid "
-			    "%u, and not as uid %u reason=%s error=\"%s\"",
+			    "%u, and not as uid %u reason=%s error=%s",
 			(unsigned int)file->st_uid, (unsigned int)geteuid(), cs_rejection_name(reason),
 			cs_log_value(&said, sentence));
 	else if (is_news && reason != CS_REJECTION_INCOMPLETE)
-		cs_log_warn("A segment cannot be used reason=%s error=\"%s\"", cs_rejection_name(reason),
+		cs_log_warn("A segment cannot be used reason=%s error=%s", cs_rejection_name(reason),
 			cs_log_value(&said, sentence));
 }
 
@@ -206,7 +208,7 @@ static int
 open_process(struct cs_processes *processes, const char *path, const char *name, const struct stat *file,
 	struct cs_error *error)
 {
-	struct cs_log_value command;
+	struct cs_log_value command, segment;
 	struct cs_traced *traced;
 	int result;
 
@@ -221,8 +223,8 @@ open_process(struct cs_processes *processes, const char *path, const char *name,
 	traced->inode = file->st_ino;
 	traced->in_directory = true;
 	processes->items[processes->count++] = traced;
-	cs_log_info("Following a process pid=%u command=\"%s\" segment=%s", traced->dictionary->process.pid,
-		cs_log_value(&command, traced->dictionary->process.comm), path);
+	cs_log_info("Following a process pid=%u command=%s segment=%s", traced->dictionary->process.pid,
+		cs_log_value(&command, traced->dictionary->process.comm), cs_log_value(&segment, path));
 	return 0;
 }
 
@@ -280,7 +282,7 @@ advance_stage(struct cs_processes *processes, struct cs_traced *traced, uint64_t
 		/* Its last words, whether it has exited or was killed; a failure is met again when it is
 		 * read. */
 		(void)cs_segment_reader_status(traced->reader, &traced->status);
-		cs_log_info("A process is gone pid=%u command=\"%s\"", traced->dictionary->process.pid,
+		cs_log_info("A process is gone pid=%u command=%s", traced->dictionary->process.pid,
 			cs_log_value(&command, traced->dictionary->process.comm));
 	}
 	if (traced->stage == CS_TRACED_DEAD && now_ns - traced->died_ns >= options->linger_ns) {
@@ -339,6 +341,7 @@ void
 cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 {
 	struct look look = {processes, now_monotonic_ns};
+	struct cs_log_value path, why;
 	int result;
 
 	for (size_t i = 0; i < processes->count; i++)
@@ -347,8 +350,9 @@ cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 		processes->rejected[i].in_directory = false;
 	result = cs_rundir_each(processes->options.directory, visit, &look);
 	if (result < 0 && !processes->directory_failed)
-		cs_log_warn("Cannot read the run directory path=%s error=\"%s\"",
-			processes->options.directory, strerror(-result));
+		cs_log_warn("Cannot read the run directory path=%s error=%s",
+			cs_log_value(&path, processes->options.directory),
+			cs_log_value(&why, strerror(-result)));
 	processes->directory_failed = result < 0;
 	if (!processes->options.read_only && now_monotonic_ns - processes->swept_ns >= SWEEP_NS) {
 		processes->swept_ns = now_monotonic_ns;

@@ -131,16 +131,20 @@ utf8_length(const unsigned char *text, size_t left)
 	return length;
 }
 
-/* Text with control characters and bad UTF-8 made harmless; `quoted`: also fit for a string in quotes. */
+/* Text with control characters and bad UTF-8 made harmless; `quoted`: also fit for a string in quotes.
+ * `escaped`: it comes from such a string, where a backslash stands before what it is not to be. */
 static void
-put_clean(struct line *line, const char *text, size_t length, bool quoted)
+put_clean(struct line *line, const char *text, size_t length, bool quoted, bool escaped)
 {
+	unsigned char byte;
+	size_t width;
 	size_t i = 0;
 
 	while (i < length) {
-		unsigned char byte = (unsigned char)text[i];
-		size_t width = utf8_length((const unsigned char *)text + i, length - i);
-
+		if (escaped && text[i] == '\\' && i + 1 < length)
+			i++;
+		byte = (unsigned char)text[i];
+		width = utf8_length((const unsigned char *)text + i, length - i);
 		if (width == 0) {
 			put(line, "?", 1);
 			width = 1;
@@ -164,14 +168,25 @@ put_clean(struct line *line, const char *text, size_t length, bool quoted)
 
 /* -- the name=value data at the end of a message --------------------------------------------------------- */
 
-/*
- * Where the pair after each space ends, 0: no pair, or one that data to the end of the message does not
- * follow. Found from the end: a value in quotes may hold quotes itself (nobody escapes what is printed into
- * it), so the quote that closes it is the first one that only pairs follow.
- */
+/* Where the pair after each space ends, 0: no pair, or one that data to the end of the message does not
+ * follow. */
 struct pairs {
+	bool is_cut; /* the message: its last value in quotes may have lost the one that closes it */
 	uint16_t end[MESSAGE_BYTES];
 };
+
+/* Not one word as readers of logfmt know it. */
+static bool
+needs_quotes(const char *value, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		unsigned char byte = (unsigned char)value[i];
+
+		if (byte <= ' ' || byte == 0x7F || byte == '"' || byte == '=' || byte == '\\')
+			return true;
+	}
+	return false;
+}
 
 static bool
 is_end(const struct pairs *pairs, const char *message, size_t length, size_t at)
@@ -198,10 +213,12 @@ pair_end(const struct pairs *pairs, const char *message, size_t length, size_t a
 	if (at == 0)
 		return 0;
 	if (at < length && message[at] == '"') {
-		while (++at < length)
-			if (message[at] == '"' && is_end(pairs, message, length, at + 1))
-				return at + 1;
-		return 0;
+		while (++at < length) {
+			if (message[at] == '"')
+				return is_end(pairs, message, length, at + 1) ? at + 1 : 0;
+			at += message[at] == '\\';
+		}
+		return pairs->is_cut ? length : 0;
 	}
 	while (at < length && message[at] != ' ')
 		at++;
@@ -224,16 +241,6 @@ find_pairs(struct pairs *pairs, const char *message, size_t length)
 	return start;
 }
 
-static bool
-needs_quotes(const char *value, size_t length)
-{
-	for (size_t i = 0; i < length; i++) {
-		if (value[i] == '"')
-			return true;
-	}
-	return false;
-}
-
 /* ` name=value`, or `,"name":"value"` as JSON, for each pair from `at` on. */
 static void
 put_pairs(struct line *line, const struct pairs *pairs, const char *message, size_t length, size_t at)
@@ -243,16 +250,17 @@ put_pairs(struct line *line, const struct pairs *pairs, const char *message, siz
 		size_t stop = pairs->end[at];
 		size_t name_bytes = value - 1 - (at + 1);
 		bool json = log_format == CS_LOG_JSON;
-		bool quoted = value < stop && message[value] == '"';
-		const char *text = message + value + (quoted ? 1 : 0);
-		size_t bytes = stop - value - (quoted ? 2 : 0);
+		bool escaped = value < stop && message[value] == '"';
+		bool closed = escaped && stop - value > 1 && message[stop - 1] == '"';
+		const char *text = message + value + (escaped ? 1 : 0);
+		size_t bytes = stop - value - (escaped ? 1 : 0) - (closed ? 1 : 0);
+		bool quoted = json || escaped || needs_quotes(text, bytes);
 
-		quoted |= json || needs_quotes(text, bytes);
 		put_text(line, json ? ",\"" : " ");
 		put(line, message + at + 1, name_bytes);
 		put_text(line, json ? "\":" : "=");
 		put_text(line, quoted ? "\"" : "");
-		put_clean(line, text, bytes, quoted);
+		put_clean(line, text, bytes, quoted, escaped);
 		put_text(line, quoted ? "\"" : "");
 		at = stop;
 	}
@@ -280,12 +288,13 @@ format_time(char *text, size_t text_bytes)
 }
 
 static void
-compose(struct line *line, enum cs_log_level level, const char *message, size_t length)
+compose(struct line *line, enum cs_log_level level, const char *message, size_t length, bool is_cut)
 {
 	struct pairs pairs;
 	size_t data;
 	char now[64];
 
+	pairs.is_cut = is_cut;
 	switch (log_format) {
 	case CS_LOG_LOGFMT:
 		data = find_pairs(&pairs, message, length);
@@ -297,7 +306,7 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 		put_text(line, " component=");
 		put_text(line, log_component);
 		put_text(line, " msg=\"");
-		put_clean(line, message, data, true);
+		put_clean(line, message, data, true, false);
 		put(line, "\"", 1);
 		put_pairs(line, &pairs, message, length, data);
 		break;
@@ -311,7 +320,7 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 		put_text(line, "\",\"component\":\"");
 		put_text(line, log_component);
 		put_text(line, "\",\"msg\":\"");
-		put_clean(line, message, data, true);
+		put_clean(line, message, data, true, false);
 		put(line, "\"", 1);
 		put_pairs(line, &pairs, message, length, data);
 		put(line, "}", 1);
@@ -322,7 +331,7 @@ compose(struct line *line, enum cs_log_level level, const char *message, size_t 
 		put_text(line, ": ");
 		put_text(line, level_names[level]);
 		put_text(line, ": ");
-		put_clean(line, message, length, false);
+		put_clean(line, message, length, false, false);
 		break;
 	}
 }
@@ -406,6 +415,7 @@ cs_log(enum cs_log_level level, const char *format, ...)
 	char message[MESSAGE_BYTES];
 	struct line line;
 	va_list arguments;
+	bool is_cut;
 	int length;
 
 	if (!cs_log_enabled(level))
@@ -415,12 +425,13 @@ cs_log(enum cs_log_level level, const char *format, ...)
 	va_end(arguments);
 	if (length < 0)
 		goto out;
-	if ((size_t)length >= sizeof(message)) {
+	is_cut = (size_t)length >= sizeof(message);
+	if (is_cut) {
 		length = sizeof(message) - 1;
 		memcpy(message + sizeof(message) - 4, "...", 3);
 	}
 	line.used = 0;
-	compose(&line, level, message, (size_t)length);
+	compose(&line, level, message, (size_t)length, is_cut);
 	line.bytes[line.used++] = '\n';
 	/* A closed stderr loses the line: there is nobody left to tell. */
 	if (guest)
@@ -434,10 +445,26 @@ out:
 const char *
 cs_log_value(struct cs_log_value *value, const char *text)
 {
-	size_t length = strnlen(text, sizeof(value->text) - 1);
+	static const char more[] = "...\"";
+	size_t length = strlen(text);
+	size_t used = 0;
 
-	for (size_t i = 0; i < length; i++)
-		value->text[i] = (char)(text[i] == '"' ? '\'' : text[i] == '\\' ? '/' : text[i]);
-	value->text[length] = '\0';
+	if (length > 0 && length < sizeof(value->text) && !needs_quotes(text, length)) {
+		memcpy(value->text, text, length + 1);
+		return value->text;
+	}
+	value->text[used++] = '"';
+	for (size_t i = 0; i < length; i++) {
+		/* Room for this one, escaped, and for the end. */
+		if (used + 2 + sizeof(more) > sizeof(value->text)) {
+			memcpy(value->text + used, more, sizeof(more));
+			return value->text;
+		}
+		if (text[i] == '"' || text[i] == '\\')
+			value->text[used++] = '\\';
+		value->text[used++] = text[i];
+	}
+	value->text[used++] = '"';
+	value->text[used] = '\0';
 	return value->text;
 }

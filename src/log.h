@@ -3,9 +3,10 @@
  * Log lines on stderr: a sentence with a capital, then name=value data. Used by exporter, CLI and, with care,
  * by the injector (which prints at most one line when it goes dormant, and more only at COLLSCOPE_LOG=debug).
  *
- * A value is one word or stands in quotes, name="%s"; it may hold quotes of its own, which logfmt and JSON
- * escape. What it must not hold is a quote with further name=value behind it, so text of others goes through
- * cs_log_value.
+ * A value is one word, or stands in quotes with a backslash before each quote and backslash in it. Text that
+ * is not known to be a word (a path, a name, an error) goes through cs_log_value, which sees to that:
+ * cs_log_warn("Cannot read it path=%s", cs_log_value(&value, path)). The line is the same in all formats but
+ * for what logfmt and JSON escape beyond it (control characters).
  *
  * Formats into a fixed stack buffer, one write(2) per line, errno kept, no allocation, no lock: host-safe.
  */
@@ -28,8 +29,8 @@ int cs_log_format_parse(const char *name); /* enum value or -EINVAL */
 int cs_log_enabled(enum cs_log_level level);
 void cs_log(enum cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A text for a value in quotes (error="%s") that could make up fields behind a quote of its own: those become
- * single ones, backslashes slashes. Cut where a message has no room; valid as long as `value`. Returns
+/* Text as a value, for name=%s: as it is where that is one word to a reader of logfmt, else in quotes. Cut
+ * ("..." says so) where a message has no room; valid as long as `value`. Async-signal-safe. Returns
  * value->text.
  */
 struct cs_log_value {

@@ -186,6 +186,7 @@ int
 cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid_t *pid)
 {
 	char path[CS_PATH_BYTES * 2];
+	struct cs_log_value said;
 	int result;
 
 	*pid = 0;
@@ -204,7 +205,7 @@ cs_exporter_spawn(const struct cs_settings *settings, const char *directory, pid
 	if (result < 0)
 		cs_log(level_of(result), "Cannot start %s (%s).", path, strerrordesc_np(-result));
 	else
-		cs_log_debug("Exporter executed pid=%d path=%s", (int)*pid, path);
+		cs_log_debug("Exporter executed pid=%d path=%s", (int)*pid, cs_log_value(&said, path));
 	return result;
 }
 
@@ -235,10 +236,11 @@ static void
 follow_started(struct cs_exporter_watch *watch, const struct cs_settings *settings, const char *directory)
 {
 	struct cs_exporter_serving serving;
+	struct cs_log_value said;
 	int result = cs_exporter_find_serving(directory, &serving);
 
 	if (result == 0) {
-		cs_log_info("Exporter started listen=%s", serving.address);
+		cs_log_info("Exporter started listen=%s", cs_log_value(&said, serving.address));
 		told = 0;
 	} else if (result == -EAGAIN) {
 		return;

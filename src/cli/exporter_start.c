@@ -78,12 +78,16 @@ cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
 	end[length] = 0;
 	line = strrchr(end, '\n');
 	line = line ? line + 1 : end;
-	/* The logfmt of log.h: the error is the last field, in quotes. */
+	/* The logfmt of log.h: the error is the last field, in quotes unless it is one word. */
 	error = strstr(line, " error=\"");
 	if (error && end[length - 1] == '"') {
 		line = error + strlen(" error=\"");
 		end[length - 1] = 0;
 		unescape(line);
+	} else if (end[length - 1] != '"') {
+		error = strrchr(line, ' ');
+		if (error && strncmp(error, " error=", strlen(" error=")) == 0)
+			line = error + strlen(" error=");
 	}
 	snprintf(text, text_bytes, "%s", line);
 	return 0;

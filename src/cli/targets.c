@@ -218,6 +218,8 @@ say_pids_not_found(const struct cs_targets *targets)
 static int
 say_nothing_found(const struct cs_targets *targets)
 {
+	struct cs_log_value said;
+
 	if (targets->query.silent)
 		return CS_EXIT_NOTHING;
 	if (targets->unreadable)
@@ -227,7 +229,7 @@ say_nothing_found(const struct cs_targets *targets)
 	else if (targets->missing)
 		cs_log_warn("No traced process: there is no directory \"%s\"", targets->directory);
 	else
-		cs_log_warn("No traced process: directory=\"%s\"", targets->directory);
+		cs_log_warn("No traced process: directory=%s", cs_log_value(&said, targets->directory));
 	if (targets->query.pid_count == 0 && !targets->ended)
 		cs_log_info("Start one with `collscope run -- COMMAND`; one that runs as another user, or "
 			    "with COLLSCOPE_DIR, is found with --dir DIR");

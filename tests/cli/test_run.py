@@ -233,7 +233,7 @@ class Run(cli.Test):
             if "is not up yet" not in done.stderr:
                 break
         self.assertEqual(done.stderr, "collscope: warn: The exporter has ended, so there will be no metrics: "
-                         "'nowhere' is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT\n")
+                         '"nowhere" is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT\n')
 
     def test_port_taken(self):
         """The real exporter. Whoever has the port, and what to do, is told in the terminal and stays in exporter.log."""

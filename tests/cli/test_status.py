@@ -43,7 +43,7 @@ class Status(cli.Test):
         self.assertEqual((self.last_line(), self.status()["exporter"]), ("exporter: none", none))
         with socket.create_server(("127.0.0.1", 0)) as other:
             address = f"127.0.0.1:{other.getsockname()[1]}"
-            for listen, why in ((address, f"cannot listen on {address}: Address already in use; "), ("19400", "'19400' is no address to listen on; ")):
+            for listen, why in ((address, f"cannot listen on {address}: Address already in use; "), ("19400", '"19400" is no address to listen on; ')):
                 subprocess.run([exporter, "--collscope.auto", f"--collscope.dir={self.dir}", f"--web.listen-address={listen}"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
                 for options in ((), ("--long",), ("--collectives",)):
@@ -54,6 +54,9 @@ class Status(cli.Test):
         with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
             log.write('time=1 level=error component=x msg="No" error="\\"a\\" is \\\\ none"\n')
         self.assertEqual(self.last_line(), 'exporter: none; why: "a" is \\ none')
+        with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
+            log.write('time=1 level=error component=x msg="No error=here" error=EIO\n')
+        self.assertEqual(self.last_line(), "exporter: none; why: EIO")
 
     def test_exporter_that_serves_is_told(self):
         self.write(hold=1)

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exporter as a program: how it starts, what it says when it cannot, and how it ends."""
 import contextlib
+import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -86,6 +88,22 @@ class Life(Case):
                                "--web.listen-address=127.0.0.1:0"], stderr=subprocess.DEVNULL, timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(list(pathlib.Path(self.directory).iterdir()), [])
+
+    def test_log_of_odd_names(self):
+        """Whatever a path holds, readers of either format get it back as it is, in one field."""
+        self.directory = os.path.join(self.directory, 'my "runs" pid=7 \\ é')
+        os.mkdir(self.directory)
+        (pathlib.Path(self.directory) / "7-7.seg").write_bytes(b"x" * 8192)
+        writer = self.writer()
+        for form, read in (("logfmt", lambda line: dict(field.split("=", 1) for field in shlex.split(line))), ("json", json.loads)):
+            server = self.exporter("--log.level=debug", f"--log.format={form}")
+            server.get("/a%22%20pid=7%5C")
+            lines = {line["msg"]: line for line in map(read, server.stop()[1].splitlines())}
+            self.assertEqual(lines["Following a process"]["segment"], str(writer.path))
+            self.assertIn(f"{self.directory}/7-7.seg", lines["A segment cannot be used"]["error"])
+            answers = [line for line in lines.values() if line["msg"] == "Answered a request"]
+            self.assertEqual([(line["path"], line["status"]) for line in answers], [('/a" pid=7\\', "404")])
+            self.assertEqual(set(lines["Following a process"]), {"time", "level", "component", "msg", "pid", "command", "segment"})
 
     def test_started_without_standard_descriptors(self):
         """The next file that it opens takes a free number, and would get the log: the lock file, here."""

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -127,21 +128,107 @@ test_logfmt(void **state)
 		" level=info component=collscope-exporter msg=\"No data: a=b is inside. Really\"\n");
 }
 
-/* A value with quotes of its own stays one value. */
+/* Reads a line as strictly as anybody: name=value and nothing else, one space between. How many pairs; 0: it
+ * is none. */
+static unsigned int
+count_pairs(const char *at)
+{
+	unsigned int count = 0;
+
+	for (;; at++) {
+		size_t name_bytes = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
+
+		if (name_bytes == 0 || at[name_bytes] != '=')
+			return 0;
+		at += name_bytes + 1;
+		if (*at == '"') {
+			for (at++; *at != '"'; at++) {
+				if (*at == '\\')
+					at++;
+				if ((unsigned char)*at < ' ')
+					return 0;
+			}
+			at++;
+		} else {
+			at += strcspn(at, " \"=\\\n");
+		}
+		count++;
+		if (*at != ' ')
+			return strcmp(at, "\n") == 0 ? count : 0;
+	}
+}
+
+/* What cs_log_value makes of a text, and what becomes of it in a line: one field, whatever it holds. */
 static void
 test_value(void **state)
 {
-	char long_text[2000];
+	static const struct {
+		const char *text, *value, *logfmt, *json;
+	} cases[] = {
+		{"/dev/shm/collscope-0/7-7.seg", "/dev/shm/collscope-0/7-7.seg",
+			"/dev/shm/collscope-0/7-7.seg", "/dev/shm/collscope-0/7-7.seg"},
+		{"\xC3\xA9", "\xC3\xA9", "\xC3\xA9", "\xC3\xA9"},
+		{"", "\"\"", "\"\"", ""},
+		{"/my runs", "\"/my runs\"", "\"/my runs\"", "/my runs"},
+		{"a=b", "\"a=b\"", "\"a=b\"", "a=b"},
+		{"\" pid=7", "\"\\\" pid=7\"", "\"\\\" pid=7\"", "\\\" pid=7"},
+		{"\\", "\"\\\\\"", "\"\\\\\"", "\\\\"},
+		{"\\\" x=\"", "\"\\\\\\\" x=\\\"\"", "\"\\\\\\\" x=\\\"\"", "\\\\\\\" x=\\\""},
+		{"\"x\" is none", "\"\\\"x\\\" is none\"", "\"\\\"x\\\" is none\"", "\\\"x\\\" is none"},
+		{"a\nb", "\"a\nb\"", "\"a\\u000ab\"", "a\\u000ab"},
+		{"\x7F", "\"\x7F\"", "\"\\u007f\"", "\\u007f"},
+		{"\xFF", "\xFF", "?", "?"},
+	};
 	struct cs_log_value value;
+	char wanted[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_string_equal(cs_log_value(&value, cases[i].text), cases[i].value);
+		assert_ptr_equal(cs_log_value(&value, cases[i].text), value.text);
+		cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_LOGFMT);
+		cs_log_warn("No. first=%s path=%s pid=4", value.text, value.text);
+		snprintf(wanted, sizeof(wanted), " msg=\"No.\" first=%s path=%s pid=4\n", cases[i].logfmt,
+			cases[i].logfmt);
+		assert_non_null(strstr(line(), wanted));
+		assert_int_equal(count_pairs(text), 7);
+		cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_JSON);
+		cs_log_warn("No. path=%s pid=4", value.text);
+		snprintf(wanted, sizeof(wanted), ",\"msg\":\"No.\",\"path\":\"%s\",\"pid\":\"4\"}\n",
+			cases[i].json);
+		assert_non_null(strstr(line(), wanted));
+	}
+}
+
+/* Cut, by cs_log_value or by the message's room: the quotes close all the same, and "..." says so. */
+static void
+test_long_value(void **state)
+{
+	static const char *const wides[] = {"x", "\"", "\\", " "};
+	char long_text[2000];
+	struct cs_log_value value, other;
 
 	(void)state;
 	cs_log_setup("collscope", CS_LOG_WARN, CS_LOG_LOGFMT);
-	cs_log_error("Cannot start error=\"%s\"", cs_log_value(&value, "\"x\" is no address\" pid=7\\"));
-	assert_non_null(strstr(line(), " msg=\"Cannot start\" error=\"'x' is no address' pid=7/\"\n"));
-	memset(long_text, 'x', sizeof(long_text) - 1);
-	long_text[sizeof(long_text) - 1] = '\0';
-	cs_log_error("Cannot start error=\"%s\"", cs_log_value(&value, long_text));
-	assert_non_null(strstr(line(), " msg=\"Cannot start\" error=\"xxx"));
+	for (size_t i = 0; i < sizeof(wides) / sizeof(wides[0]); i++) {
+		for (size_t length = 1; length < sizeof(long_text) - 1; length += 7) {
+			bool fits;
+
+			memset(long_text, wides[i][0], length);
+			long_text[length] = '\0';
+			cs_log_value(&value, long_text);
+			fits = strlen(value.text) >= length && strstr(value.text, "...") == NULL;
+			assert_int_equal(fits, length < (i == 0 ? 896U : i == 3 ? 889U : 445U));
+			assert_true(strlen(value.text) < sizeof(value.text));
+			cs_log_warn("No path=%s", value.text);
+			assert_int_equal(count_pairs(line()), 5);
+			assert_true(fits || strcmp(text + strlen(text) - 5, "...\"\n") == 0);
+			cs_log_warn("No path=%s error=%s", value.text, cs_log_value(&other, long_text));
+			/* 4: the name of the second one has no room. */
+			assert_in_range(count_pairs(line()), 4, 6);
+			assert_true(strlen(text) > 80 || count_pairs(text) == 6);
+		}
+	}
 }
 
 static void
@@ -154,29 +241,29 @@ test_json(void **state)
 	assert_true(strncmp(text, "{\"time\":\"", 9) == 0);
 	assert_string_equal(text + 33,
 		"\",\"level\":\"warn\",\"component\":\"collscope\",\"msg\":\"Line\\u000abreak and \\\\ and "
-		"\xC3\xA9 and ?.\",\"size\":\"4\",\"name\":\"q \\\\\\\" r\"}\n");
+		"\xC3\xA9 and ?.\",\"size\":\"4\",\"name\":\"q \\\" r\"}\n");
 }
 
-/* Values in quotes with quotes inside: what they print is the text of others. */
+/* What looks like data and is none is part of the message. */
 static void
-test_quotes_in_values(void **state)
+test_what_is_no_data(void **state)
 {
 	static const struct {
 		const char *message, *logfmt, *json;
 	} cases[] = {
-		/* Begins, ends and consists of them; more data behind it. */
-		{"No. error=\"\"x\" is none; use y\"", "\"No.\" error=\"\\\"x\\\" is none; use y\"",
-			"\"No.\",\"error\":\"\\\"x\\\" is none; use y\""},
-		{"No. error=\"it is \"x\"\" pid=4", "\"No.\" error=\"it is \\\"x\\\"\" pid=4",
-			"\"No.\",\"error\":\"it is \\\"x\\\"\",\"pid\":\"4\""},
-		{"No. error=\"a \"b\" c\" path=\"/d e\"", "\"No.\" error=\"a \\\"b\\\" c\" path=\"/d e\"",
-			"\"No.\",\"error\":\"a \\\"b\\\" c\",\"path\":\"/d e\""},
-		{"No. error=\"\"\"", "\"No.\" error=\"\\\"\"", "\"No.\",\"error\":\"\\\"\""},
 		{"No. error=\"\" pid=4", "\"No.\" error=\"\" pid=4", "\"No.\",\"error\":\"\",\"pid\":\"4\""},
+		/* Nobody asked cs_log_value, and it is one word all the same. */
 		{"No. path=/a\"b pid=4", "\"No.\" path=\"/a\\\"b\" pid=4",
 			"\"No.\",\"path\":\"/a\\\"b\",\"pid\":\"4\""},
-		/* No data: the quotes do not close. */
+		{"No. path=/a=b pid=4", "\"No.\" path=\"/a=b\" pid=4",
+			"\"No.\",\"path\":\"/a=b\",\"pid\":\"4\""},
+		/* The quotes do not close, or in the middle of a word. */
 		{"No. error=\"x y", "\"No. error=\\\"x y\"", "\"No. error=\\\"x y\""},
+		{"No. error=\"x y\\\"", "\"No. error=\\\"x y\\\\\\\"\"", "\"No. error=\\\"x y\\\\\\\"\""},
+		{"No. error=\"x y\\", "\"No. error=\\\"x y\\\\\"", "\"No. error=\\\"x y\\\\\""},
+		{"No. error=\"x\"y pid=4", "\"No. error=\\\"x\\\"y\" pid=4",
+			"\"No. error=\\\"x\\\"y\",\"pid\":\"4\""},
+		{"No. A=b", "\"No. A=b\"", "\"No. A=b\""},
 	};
 	char wanted[256];
 
@@ -363,8 +450,9 @@ main(void)
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_value, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long_value, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_quotes_in_values, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_no_data, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errno, setup, teardown),
