@@ -154,14 +154,19 @@ cs_identity_keep_environment(char *const *envp)
 static void
 fill_environment(struct cs_segment_writer *writer)
 {
-	char pod[sizeof(kept.pod_namespace) + sizeof(kept.pod_name) + 1];
-
 	if (kept.left_out > 0)
 		cs_log_info("Variables are not published: names of %zu bytes and more, or more than %u "
 			    "variables count=%" PRIu32,
 			sizeof(kept.entries[0].name), CS_ENVIRONMENT_MAX, kept.left_out);
 	for (uint32_t i = 0; i < kept.count; i++)
 		cs_segment_writer_environment(writer, kept.entries[i].name, kept.entries[i].value);
+}
+
+static void
+fill_pod(struct cs_segment_writer *writer)
+{
+	char pod[sizeof(kept.pod_namespace) + sizeof(kept.pod_name) + 1];
+
 	if (!kept.pod_name[0])
 		return;
 	snprintf(pod, sizeof(pod), "%s%s%s", kept.pod_namespace, kept.pod_namespace[0] ? "/" : "",
@@ -170,9 +175,16 @@ fill_environment(struct cs_segment_writer *writer)
 }
 
 void
-cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer)
+cs_identity_fill_names(struct cs_segment_writer *writer)
 {
 	fill_names(writer);
+	fill_pod(writer);
+}
+
+void
+cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer)
+{
+	cs_identity_fill_names(writer);
 	fill_versions(instance, writer);
 	fill_environment(writer);
 }

@@ -17,6 +17,11 @@
 /* Start-up, before anybody sets variables of ours: copies what may be published. */
 void cs_identity_keep_environment(char *const *envp);
 
+/* Name, command line and pod: what a segment has that only says why there is nothing else. Any thread, once.
+ */
+void cs_identity_fill_names(struct cs_segment_writer *writer);
+
+/* The same, versions and environment. */
 void cs_identity_fill_process(struct cs_instance *instance, struct cs_segment_writer *writer);
 
 /* Adds a CUDA device to the GPU table. Index in the segment, or -errno. */

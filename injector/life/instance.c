@@ -2,6 +2,7 @@
 #include "instance.h"
 
 #include "clock.h"
+#include "identity.h"
 #include "log.h"
 
 #include <dlfcn.h>
@@ -138,6 +139,7 @@ make_reason_segment(void)
 		memory_order_relaxed);
 	atomic_store_explicit(&cs_segment_writer_status(writer)->heartbeat_ns, cs_clock_realtime_ns(),
 		memory_order_relaxed);
+	cs_identity_fill_names(writer);
 	cs_instance_publish_writer(writer);
 }
 

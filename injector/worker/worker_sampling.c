@@ -9,6 +9,8 @@
 #include "log.h"
 #include "records/delivery.h"
 
+#include <stdio.h>
+
 /* When a window's records should be in. Delivery took 0.1 s on average and 1 s at worst in steady traffic. */
 #define SETTLE_NS CS_NS_PER_S
 /* A ratio in the segment: tenths of a thousandth, in 16 bits. */
@@ -242,6 +244,18 @@ learn(struct cs_worker *w)
 		cs_governor_learn(&w->governor, &summary, w->sampling_end_ns);
 }
 
+static void
+tell_choice(const struct cs_worker *w, const struct cs_governor_choice *choice)
+{
+	char perturbation[16] = "unknown";
+
+	if (w->governor.perturbation >= 0)
+		snprintf(perturbation, sizeof(perturbation), "%.3f", w->governor.perturbation);
+	cs_log_info("Sampling changes period_ms=%llu window_ms=%llu perturbation=%s cost=%.4f",
+		(unsigned long long)(choice->period_ns / CS_NS_PER_MS),
+		(unsigned long long)(choice->window_ns / CS_NS_PER_MS), perturbation, choice->cost);
+}
+
 void
 cs_worker_govern(struct cs_worker *w)
 {
@@ -252,10 +266,7 @@ cs_worker_govern(struct cs_worker *w)
 	measure(w);
 	cs_governor_choose(&w->governor, &choice);
 	if (choice.period_ns != w->schedule.period_ns || choice.window_ns != w->schedule.window_ns)
-		cs_log_info("Sampling changes period_ms=%llu window_ms=%llu perturbation=%.3f cost=%.4f",
-			(unsigned long long)(choice.period_ns / CS_NS_PER_MS),
-			(unsigned long long)(choice.window_ns / CS_NS_PER_MS), w->governor.perturbation,
-			choice.cost);
+		tell_choice(w, &choice);
 	w->schedule.period_ns = choice.period_ns;
 	w->schedule.window_ns = choice.window_ns;
 	w->schedule.quick_ns = choice.quick_ns;

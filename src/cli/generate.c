@@ -77,6 +77,8 @@ put_command_scd(const struct cs_cmd *cmd)
 		put_scd(status->meaning);
 		fputs("\n\n", stdout);
 	}
+	if (cmd->examples->command)
+		fputs("Examples:\n\n", stdout);
 	for (const struct cs_cmd_example *example = cmd->examples; example->command; example++) {
 		put_scd(example->what);
 		printf("\n\n```\n%s\n```\n\n", example->command);

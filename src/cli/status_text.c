@@ -349,6 +349,21 @@ print_gpu(FILE *stream, const struct cs_gpu *gpu)
 	}
 }
 
+/* Without the records that tell of losses: the two lines that follow have what they say. */
+static void
+print_long_records(FILE *stream, const struct cs_status *status)
+{
+	_Atomic uint64_t records[CS_RECORD_TYPE_COUNT];
+	uint64_t sum = 0;
+
+	for (unsigned int type = 0; type < CS_RECORD_TYPE_COUNT; type++) {
+		records[type] = type == CS_RECORD_LOSS ? 0 : status->records[type];
+		sum += records[type];
+	}
+	fprintf(stream, "  %-16s%s", "records", sum ? "" : " 0");
+	print_counts(stream, records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
+}
+
 static void
 print_long_losses(FILE *stream, const struct cs_target *target)
 {
@@ -386,7 +401,8 @@ print_long_one(FILE *stream, const struct cs_target *target, const struct cs_pha
 		cs_depth_name((unsigned int)status->depth));
 	if (status->period_ns) {
 		fprintf(stream, "  %-16s %s", "windows", cs_units_format_duration(status->window_ns, text));
-		fprintf(stream, " every %s\n", cs_units_format_duration(status->period_ns, text));
+		fprintf(stream, " every %s, more often at first\n",
+			cs_units_format_duration(status->period_ns, text));
 	}
 	fprintf(stream, "  %-16s", "traced");
 	for (unsigned int depth = CS_DEPTH_COUNT; depth-- > 0;)
@@ -396,8 +412,7 @@ print_long_one(FILE *stream, const struct cs_target *target, const struct cs_pha
 	if (status->tracing_rests)
 		fprintf(stream, "  %-16s %" PRIu64 ", as buffers ran short\n", "rests",
 			(uint64_t)status->tracing_rests);
-	fprintf(stream, "  %-16s", "records");
-	print_counts(stream, status->records, CS_RECORD_TYPE_COUNT, cs_record_type_name);
+	print_long_records(stream, status);
 	print_long_losses(stream, target);
 	fprintf(stream, "\n  %-16s %u", "labels", dictionary->label_count ? dictionary->label_count - 1 : 0);
 	if (cs_status_unlabelled(target)) {

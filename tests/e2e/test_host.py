@@ -98,6 +98,19 @@ class Host(unittest.TestCase):
     def test_no_cupti(self):
         self.same_as_without(cupti="none", lines=1, says="collscope libcupti")
 
+    def test_dormant_process_has_a_name(self):
+        """All that there is of it is a segment that says why: it has to say of whom, too."""
+        program = Program(self.directory, CS_FAKE_CUPTI_FAIL_NAME="cuptiSubscribe", POD_NAMESPACE="serving", POD_NAME="llm-0")
+        self.addCleanup(program.close)
+        program.wait_for(self.segments, "segment")
+        state = self.status()
+        self.assertEqual((state["state"], state["command"], state["pod"]), ("dormant", "scenario_rank", "serving/llm-0"))
+        self.assertIn("refuses callbacks", state["reason"])
+        text = subprocess.run([COMMAND, "status", "--long"], capture_output=True, text=True, check=True,
+                              env=clean_environment(COLLSCOPE_DIR=self.directory)).stdout
+        self.assertRegex(text, r"(?m)^\d+  .*scenario_rank")
+        self.assertRegex(text, r"(?m)^  records +0$")
+
     def test_tool_outside_holds_cupti(self):
         self.same_as_without(CS_FAKE_CUPTI_BUSY="Nsight Systems", lines=1, says="collscope Nsight")
 
