@@ -152,6 +152,8 @@ int cs_cmd_usage_error(struct cs_cmd_parser *parser, const char *format, ...)
 int cs_cmd_value_integer(struct cs_cmd_parser *parser, uint64_t least, uint64_t most, uint64_t *value);
 /* "500ms", "30s", "2m", "1h", "1d"; a bare number is seconds; in (0, 366 days]. */
 int cs_cmd_value_duration(struct cs_cmd_parser *parser, uint64_t *duration_ns);
+/* The moment that a duration ago was: CLOCK_REALTIME, 0 when there was none yet. */
+int cs_cmd_value_since(struct cs_cmd_parser *parser, uint64_t *since_ns);
 /* A share: a number from 0.0001 to 1. */
 int cs_cmd_value_share(struct cs_cmd_parser *parser, double *share);
 /* Index in the words of `values` ("a|b|c"). */

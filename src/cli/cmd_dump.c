@@ -303,18 +303,6 @@ choose_kind(struct request *request, struct cs_cmd_parser *parser, bool *first)
 }
 
 static int
-choose_since(struct request *request, struct cs_cmd_parser *parser)
-{
-	uint64_t now_ns = cs_clock_realtime_ns();
-	uint64_t duration_ns;
-	int result = cs_cmd_value_duration(parser, &duration_ns);
-
-	if (result == 0)
-		request->since_ns = duration_ns < now_ns ? now_ns - duration_ns : 0;
-	return result;
-}
-
-static int
 cmd_dump(int argc, char **argv)
 {
 	static const struct cs_dump_format *const formats[] = {&cs_dump_jsonl, &cs_dump_text};
@@ -337,7 +325,7 @@ cmd_dump(int argc, char **argv)
 			request.format = formats[result ? 0 : choice];
 			break;
 		case OPTION_SINCE:
-			result = choose_since(&request, &parser);
+			result = cs_cmd_value_since(&parser, &request.since_ns);
 			break;
 		case OPTION_KIND:
 			result = choose_kind(&request, &parser, &first_kind);

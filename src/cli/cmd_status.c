@@ -6,6 +6,7 @@
 #include "log.h"
 #include "output.h"
 #include "status.h"
+#include "units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ enum {
 	OPTION_LONG,
 	OPTION_COLLECTIVES,
 	OPTION_COLOR,
-	OPTION_STEPS
+	OPTION_STEPS,
+	OPTION_SINCE
 };
 
 static const struct cs_cmd_option options[] = {
@@ -28,6 +30,12 @@ static const struct cs_cmd_option options[] = {
 		"Also two tables of what the rings hold. Steps by phase: how many, how long, collectives in "
 		"one, the time of one in collectives, and how much of that nothing hides. Collectives: which "
 		"implementation ran which size, how often, how long, and its share of the traced GPU time."},
+	{OPTION_SINCE, 's', "since", "DURATION", NULL,
+		"Leave out of these tables, and of the phases that --long shows, what ended longer ago, e.g. "
+		"30s, "
+		"500ms, 2m. Default: all that the rings still hold, however old; the line below the tables "
+		"says "
+		"what time that covers."},
 	{OPTION_LONG, 'l', "long", NULL, NULL,
 		"Everything known of each process: GPUs and links, communicators, versions, settings, and "
 		"what "
@@ -47,6 +55,7 @@ static const struct cs_cmd_option options[] = {
 static const struct cs_cmd_example examples[] = {
 	{"collscope status", "See where the profiler is on, and whether anything is lost"},
 	{"collscope status --collectives", "See which all-reduce runs at which size, and what it costs"},
+	{"collscope status --collectives --since 1m", "See the same of the last minute, as after a change"},
 	{"collscope status --json | jq '.processes[] | select(.state == \"dormant\") | .reason'",
 		"See why a process is not traced"},
 	{.command = NULL},
@@ -94,6 +103,7 @@ static const struct cs_cmd_status statuses[] = {
 struct request {
 	struct cs_target_query query;
 	const char *steps_file;
+	uint64_t since_ns; /* CLOCK_REALTIME; 0 all */
 	uint64_t stall_ns; /* COLLSCOPE_STALL_S */
 	enum cs_color color;
 	bool json;
@@ -143,12 +153,22 @@ summarize(struct cs_targets *targets, const struct request *request, struct cs_s
 static int
 print_summary(const struct cs_summary *summary, struct cs_page *page)
 {
+	char since[CS_UNITS_TEXT_BYTES];
+	int result;
+
 	fputc('\n', stdout);
 	if (summary->count == 0) {
-		cs_log_info("No collective in the rings yet");
+		if (summary->since_ns)
+			cs_log_info("No collective in the rings since %s",
+				cs_units_format_when(summary->since_ns, cs_clock_realtime_ns(), since));
+		else
+			cs_log_info("No collective in the rings yet");
 		return 0;
 	}
-	return cs_summary_print(summary, stdout, 0, page);
+	result = cs_summary_print(summary, stdout, 0, page);
+	if (result == 0)
+		cs_summary_print_span(summary, stdout);
+	return result;
 }
 
 static int
@@ -182,6 +202,7 @@ show(const struct request *request)
 	int result = 0;
 
 	cs_summary_init(&summary);
+	summary.since_ns = request->since_ns;
 	if (status == CS_EXIT_ERROR)
 		goto out;
 	if (targets.count &&
@@ -229,6 +250,9 @@ cmd_status(int argc, char **argv)
 		case OPTION_JSON:
 			request.json = true;
 			break;
+		case OPTION_SINCE:
+			result = cs_cmd_value_since(&parser, &request.since_ns);
+			break;
 		case OPTION_LONG:
 			request.details = true;
 			break;
@@ -249,6 +273,10 @@ cmd_status(int argc, char **argv)
 		}
 		if (result)
 			return parser.status;
+	}
+	if (request.since_ns && !request.collectives && !request.details) {
+		cs_cmd_usage_error(&parser, "--since goes with --collectives or --long");
+		return parser.status;
 	}
 	cs_output_setup_color((enum cs_color)choice);
 	request.stall_ns = read_stall_threshold_ns();

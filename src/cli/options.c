@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd.h"
 
+#include "clock.h"
 #include "log.h"
 #include "units.h"
 
@@ -252,6 +253,18 @@ cs_cmd_value_duration(struct cs_cmd_parser *parser, uint64_t *duration_ns)
 			"Value \"%s\" of %s is no duration such as 30s, 500ms or 2m", parser->value,
 			parser->option);
 	return 0;
+}
+
+int
+cs_cmd_value_since(struct cs_cmd_parser *parser, uint64_t *since_ns)
+{
+	uint64_t now_ns = cs_clock_realtime_ns();
+	uint64_t duration_ns;
+	int result = cs_cmd_value_duration(parser, &duration_ns);
+
+	if (result == 0)
+		*since_ns = duration_ns < now_ns ? now_ns - duration_ns : 0;
+	return result;
 }
 
 int

@@ -259,6 +259,18 @@ range_object(const struct cs_summary_range *range)
 		number(range->count));
 }
 
+static json_t *
+span_object(const struct cs_summary *summary)
+{
+	const struct cs_summary_span *span = &summary->span;
+
+	return json_pack("{s:o, s:o, s:o, s:o}", "since_ns",
+		summary->since_ns ? number(summary->since_ns) : json_null(), "from_ns",
+		span->from_ns ? number(span->from_ns) : json_null(), "to_ns",
+		span->from_ns ? number(span->to_ns) : json_null(), "traced_ns",
+		span->traced_ns ? number(span->traced_ns) : json_null());
+}
+
 static int
 add_summary(json_t *root, const struct cs_summary *summary)
 {
@@ -277,6 +289,7 @@ add_summary(json_t *root, const struct cs_summary *summary)
 		json_array_append_new(switches, range_object(&ranges[i]));
 	free(ranges);
 	json_object_set_new(root, "traced_ns", summary->traced_ns ? number(summary->traced_ns) : json_null());
+	json_object_set_new(root, "span", span_object(summary));
 	json_object_set_new(root, "steps", steps);
 	json_object_set_new(root, "collectives", rows);
 	json_object_set_new(root, "switches", switches);

@@ -146,9 +146,13 @@ take_collective(void *context, const struct cs_collective *collective)
 		.algorithm = collective->label->algorithm,
 		.protocol = collective->label->protocol,
 		.bytes = collective->bytes};
-	struct cs_summary_row *row = find_row(summary, &key);
-	struct cs_summary_coverage *coverage = find_coverage(summary, target);
+	struct cs_summary_row *row;
+	struct cs_summary_coverage *coverage;
 
+	if (collective->end_ns < summary->since_ns)
+		return;
+	row = find_row(summary, &key);
+	coverage = find_coverage(summary, target);
 	if (!row || !coverage) {
 		summary->failure = -ENOMEM;
 		return;
@@ -183,6 +187,8 @@ take_step(void *context, const struct cs_step *step)
 {
 	struct cs_summary *summary = context;
 
+	if (step->end_ns < summary->since_ns)
+		return;
 	if (cs_step_summary_add(&summary->steps, step) ||
 		cs_phase_rules_add(
 			&summary->phase_rules, cs_feed_borrow_target(summary->feed, step->source), step))
@@ -197,7 +203,7 @@ take_other(void *context, uint32_t source, const struct cs_record *record)
 	void *grown;
 
 	if (record->type != CS_RECORD_WINDOW || (record->flags & 0xf) != CS_DEPTH_DEEP ||
-		(record->flags & CS_RECORD_WINDOW_FOREIGN))
+		(record->flags & CS_RECORD_WINDOW_FOREIGN) || record->end_ns < summary->since_ns)
 		return;
 	coverage = find_coverage(summary, cs_feed_borrow_target(summary->feed, source));
 	if (coverage && summary->live && coverage->window_count == LIVE_WINDOWS)
@@ -227,36 +233,6 @@ cs_summary_attach(struct cs_summary *summary, const struct cs_feed *feed)
 	summary->feed = feed;
 }
 
-/* Closed windows as far as the ring still holds their records, and the one that is open now. */
-static uint64_t
-covered_ns(const struct cs_summary_coverage *coverage, bool live)
-{
-	const struct cs_status *status = &coverage->target->status;
-	uint64_t sum_ns = 0;
-	uint64_t since_ns = status->depth_since_ns;
-
-	if (coverage->oldest_ns == UINT64_MAX)
-		return 0;
-	for (size_t i = 0; i < coverage->window_count; i++) {
-		const struct cs_record *window = &coverage->windows[i];
-		uint64_t start_ns =
-			window->start_ns > coverage->oldest_ns ? window->start_ns : coverage->oldest_ns;
-
-		uint64_t end_ns =
-			live && window->end_ns > coverage->newest_ns ? coverage->newest_ns : window->end_ns;
-
-		if (end_ns > start_ns)
-			sum_ns += end_ns - start_ns;
-	}
-	if (status->depth == CS_DEPTH_DEEP) {
-		if (since_ns < coverage->oldest_ns)
-			since_ns = coverage->oldest_ns;
-		if (coverage->newest_ns > since_ns)
-			sum_ns += coverage->newest_ns - since_ns;
-	}
-	return sum_ns;
-}
-
 static int
 compare_sums(const void *a, const void *b)
 {
@@ -279,11 +255,13 @@ cs_summary_finish(struct cs_summary *summary)
 	for (size_t i = 0; i < summary->coverage_count; i++) {
 		unsigned int gpus = (unsigned int)__builtin_popcount(summary->coverage[i].gpus);
 
-		summary->traced_ns += covered_ns(&summary->coverage[i], summary->live) * gpus;
+		summary->traced_ns += cs_summary_covered_ns(&summary->coverage[i], summary->live) * gpus;
 		summary->gpu_count += gpus;
 		if (summary->coverage[i].newest_ns > summary->newest_ns)
 			summary->newest_ns = summary->coverage[i].newest_ns;
 	}
+	if (cs_summary_find_span(summary, &summary->span))
+		summary->failure = -ENOMEM;
 	for (size_t i = 0; i < summary->count; i++) {
 		struct cs_summary_row *row = summary->rows[i];
 

@@ -19,6 +19,13 @@
 
 #define CS_SHARE_UNKNOWN (-1.0)
 
+/* What time the summary is of, over all processes; CLOCK_REALTIME. */
+struct cs_summary_span {
+	uint64_t from_ns;   /* start of the oldest collective; 0: there is none */
+	uint64_t to_ns;     /* end of the newest one, or of the last window */
+	uint64_t traced_ns; /* of that: in which some process traced deeply, each moment once; 0 unknown */
+};
+
 /* What a process is to the summary: its windows, in part private to summary.c. */
 struct cs_summary_coverage {
 	const struct cs_target *target;
@@ -53,11 +60,14 @@ struct cs_summary {
 	uint64_t traced_ns; /* deep tracing that the rings still cover, summed over GPUs; 0 unknown */
 	size_t gpu_count;
 	uint64_t newest_ns; /* end of the newest collective; 0 none */
+	struct cs_summary_span span;
 	struct cs_step_summary steps;
 	struct cs_phase_rules phase_rules;
 	/* For summaries that are restarted: traced is what lies between the oldest and the newest collective
 	 * taken, as windows are told of before their collectives. Set it after cs_summary_init. */
 	bool live;
+	uint64_t since_ns; /* leaves out what ended before, CLOCK_REALTIME; likewise set after cs_summary_init
+			    */
 	struct cs_summary_coverage *coverage; /* processes with records */
 	size_t coverage_count;
 	/* private */
@@ -80,6 +90,12 @@ void cs_summary_restart(struct cs_summary *summary);
  * on the way). */
 int cs_summary_finish(struct cs_summary *summary);
 
+/* Deep tracing of one process, as far as its ring still has the records: closed windows, and the one that is
+ * open now. live: as in struct cs_summary. */
+uint64_t cs_summary_covered_ns(const struct cs_summary_coverage *coverage, bool live);
+/* The span of all coverage. 0 or -ENOMEM. */
+int cs_summary_find_span(const struct cs_summary *summary, struct cs_summary_span *span);
+
 /* Neighbouring sizes at which an operation is run by the same implementation, or the same several. */
 struct cs_summary_range {
 	uint8_t op, dtype;
@@ -101,5 +117,7 @@ int cs_summary_switches(const struct cs_summary *summary, struct cs_summary_rang
 /* For people: the steps, a blank line, the collectives, what their columns rest on. 0 or -ENOMEM. `limit`:
  * rows of collectives at most, 0 all. */
 int cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, struct cs_page *page);
+/* One line: what time that covers. */
+void cs_summary_print_span(const struct cs_summary *summary, FILE *stream);
 
 #endif

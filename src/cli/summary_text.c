@@ -2,6 +2,7 @@
 /* The summary for people: steps, collectives, where implementations change. */
 #include "summary.h"
 
+#include "clock.h"
 #include "table.h"
 #include "units.h"
 
@@ -209,4 +210,23 @@ out:
 	free(ranges);
 	cs_table_destroy(table);
 	return result;
+}
+
+void
+cs_summary_print_span(const struct cs_summary *summary, FILE *stream)
+{
+	const struct cs_summary_span *span = &summary->span;
+	uint64_t now_ns = cs_clock_realtime_ns();
+	char since[CS_UNITS_TEXT_BYTES], from[CS_UNITS_TEXT_BYTES], to[CS_UNITS_TEXT_BYTES];
+	char traced[CS_UNITS_TEXT_BYTES];
+
+	fputs("In the rings", stream);
+	if (summary->since_ns)
+		fprintf(stream, " since %s", cs_units_format_when(summary->since_ns, now_ns, since));
+	if (span->traced_ns)
+		fprintf(stream, ": %s traced,", cs_units_format_duration(span->traced_ns, traced));
+	else
+		fputs(": an unknown part of the time from", stream);
+	fprintf(stream, " %s to %s\n", cs_units_format_when(span->from_ns, now_ns, from),
+		cs_units_format_when(span->to_ns, now_ns, to));
 }

@@ -151,6 +151,20 @@ cs_units_format_clock(uint64_t time_ns, char *text)
 }
 
 char *
+cs_units_format_when(uint64_t time_ns, uint64_t now_ns, char *text)
+{
+	const uint64_t day_ns = 86400 * CS_NS_PER_S;
+	char *point;
+
+	if (time_ns / day_ns == now_ns / day_ns)
+		return cs_units_format_clock(time_ns, text);
+	point = strchr(cs_units_format_time(time_ns, text), '.');
+	if (point)
+		memcpy(point, "Z", sizeof("Z"));
+	return text;
+}
+
+char *
 cs_units_format_moment(uint64_t time_ns, uint64_t now_ns, char *text)
 {
 	char clock[CS_UNITS_TEXT_BYTES], duration[CS_UNITS_TEXT_BYTES];

@@ -28,7 +28,10 @@ char *cs_units_format_time(uint64_t time_ns, char *text);
 /* CLOCK_REALTIME ns as "10:11:12Z": today's time of day, UTC. */
 char *cs_units_format_clock(uint64_t time_ns, char *text);
 
-/* The same with how long it is until then: "10:11:12Z (in 42.0 s)". text holds CS_UNITS_MOMENT_BYTES. */
+/* That for a time of the same day (UTC) as now, else "2026-08-21 10:11:12Z". */
+char *cs_units_format_when(uint64_t time_ns, uint64_t now_ns, char *text);
+
+/* "10:11:12Z" with how long it is until then: "10:11:12Z (in 42.0 s)". text holds CS_UNITS_MOMENT_BYTES. */
 #define CS_UNITS_MOMENT_BYTES 80
 char *cs_units_format_moment(uint64_t time_ns, uint64_t now_ns, char *text);
 

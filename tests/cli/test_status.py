@@ -192,6 +192,30 @@ class Status(cli.Test):
         self.assertNotIn("skipped", text)
         self.assertEqual((row["algorithm"], row["protocol"], row["matched"]), ("one_shot", None, 0))
 
+    def test_what_time_the_tables_cover(self):
+        """Old numbers look like new ones: the line below says from when they are, and --since leaves them out."""
+        old, new = (self.write(rank=rank, world=8, depth=0, dropped=0, launches=100, age_ms=age_ms) for rank, age_ms in ((0, 90_000_000), (1, 5000)))
+        twin = self.write(rank=2, world=8, depth=0, dropped=0, launches=100, age_ms=5000)  # its window lies over that of the one before
+        window_ns = 100 * (10 * 250000 + 2000000) + 100000
+        apart_ns = twin.base_ns - new.base_ns
+        together_ns = min(apart_ns, window_ns) + window_ns
+        state = self.status("--collectives")
+        self.assertEqual(state["span"], {"since_ns": None, "from_ns": old.base_ns, "to_ns": twin.base_ns + window_ns, "traced_ns": window_ns + together_ns})
+        self.assertEqual(sum(row["count"] for row in state["collectives"]), 3003)
+        state = self.status("--collectives", "--since", "1h")
+        self.assertEqual({**state["span"], "since_ns": None}, {"since_ns": None, "from_ns": new.base_ns, "to_ns": twin.base_ns + window_ns, "traced_ns": together_ns})
+        self.assertTrue(old.base_ns < state["span"]["since_ns"] < new.base_ns)
+        self.assertEqual(sum(row["count"] for row in state["collectives"]), 2002)
+        self.assertEqual(sum(row["steps"] for process in state["processes"] for row in process["phases"] if process["pid"] == old.pid), 0)
+        moment = "[0-9-]{10} [0-9:]{8}Z"
+        clock = "(?:[0-9-]{10} )?[0-9:]{8}Z"  # of yesterday, where midnight has just been
+        self.assertRegex(self.run_command("status", "--collectives").stdout, rf"(?m)^In the rings: [0-9.]+ ms traced, {moment} to {clock}$")
+        self.assertRegex(self.run_command("status", "--collectives", "--since", "1h").stdout,
+                         rf"(?m)^In the rings since {clock}: [0-9.]+ ms traced, {clock} to {clock}$")
+        self.assertIn("No collective in the rings since ", self.run_command("status", "--collectives", "--since", "1ns").stderr)
+        self.assertEqual(self.status("--collectives", "--since", "1ns")["span"]["from_ns"], None)
+        self.assertIn("--since goes with --collectives or --long", self.run_command("status", "--since", "1h", status=2).stderr)
+
     def test_what_the_columns_rest_on(self):
         for rank, skipped in enumerate((3, 0)):
             self.write(rank=rank, skipped=skipped, age_ms=5000)

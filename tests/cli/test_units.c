@@ -83,6 +83,10 @@ times_are_printed(void **state)
 	assert_string_equal(
 		cs_units_format_time(1787307072345678901ULL, text), "2026-08-21 10:11:12.345678901");
 	assert_string_equal(cs_units_format_time(0, text), "1970-01-01 00:00:00.000000000");
+	assert_string_equal(
+		cs_units_format_when(1787307072345678901ULL, 1787270400000000000ULL, text), "10:11:12Z");
+	assert_string_equal(cs_units_format_when(1787307072345678901ULL, 1787270399999999999ULL, text),
+		"2026-08-21 10:11:12Z");
 	cs_units_format_time(UINT64_MAX, text);
 	assert_in_range(text[0], '0', '9');
 }
