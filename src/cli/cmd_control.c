@@ -360,6 +360,14 @@ leave_out_dormant(struct cs_targets *targets)
 	return targets->count - kept;
 }
 
+/* Where nobody could be asked: why is said. */
+static void
+say_nothing_traced(const struct request *request)
+{
+	if (request->command == CS_COMMAND_TRACE)
+		cs_log_error("Nothing is traced");
+}
+
 static int
 ask_all(const struct request *request, struct cs_targets *targets)
 {
@@ -373,6 +381,8 @@ ask_all(const struct request *request, struct cs_targets *targets)
 		status = request->command == CS_COMMAND_TRACE ? trace_together(request, &asking)
 							      : tell_all(request, &asking);
 	cs_asking_close(&asking);
+	if (able.count == 0)
+		say_nothing_traced(request);
 	return dormant || targets->unreadable ? CS_EXIT_ERROR : status;
 }
 
@@ -384,6 +394,8 @@ execute(const struct request *request)
 	int status = groups ? cs_targets_open_groups(&targets, &request->query)
 			    : cs_targets_open(&targets, &request->query);
 
+	if (status == CS_EXIT_ERROR)
+		say_nothing_traced(request);
 	if (status != CS_EXIT_OK)
 		goto out;
 	/* Pausing a neighbour's server by forgetting an option is not worth the saved word. */

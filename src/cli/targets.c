@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int
 cs_target_query_add_pid(struct cs_target_query *query, struct cs_cmd_parser *parser)
@@ -111,6 +113,38 @@ cs_target_refresh(struct cs_target *target)
 	return 0;
 }
 
+/* Whether that is why it cannot be opened, and is said with the others of its owner: a server has many ranks.
+ */
+static bool
+is_of_another_user(struct cs_targets *targets, const char *path, int error)
+{
+	struct stat file;
+	size_t at = 0;
+
+	if (error != -EACCES || lstat(path, &file) != 0 || file.st_uid == geteuid())
+		return false;
+	while (at < targets->owner_count && targets->owners[at].uid != file.st_uid)
+		at++;
+	if (at == CS_TARGET_OWNERS_MAX)
+		return false;
+	if (at == targets->owner_count) {
+		targets->owners[targets->owner_count++].uid = file.st_uid;
+		targets->owners[at].count = 0;
+	}
+	targets->owners[at].count++;
+	return true;
+}
+
+static void
+say_owners(struct cs_targets *targets)
+{
+	for (size_t i = 0; i < targets->owner_count; i++)
+		cs_log_error("Cannot open %zu segment%s of uid %u: run this as that user (you are uid %u)",
+			targets->owners[i].count, targets->owners[i].count == 1 ? "" : "s",
+			(unsigned int)targets->owners[i].uid, (unsigned int)geteuid());
+	targets->owner_count = 0;
+}
+
 static int
 open_one(struct cs_targets *targets, struct cs_target *target)
 {
@@ -125,8 +159,9 @@ open_one(struct cs_targets *targets, struct cs_target *target)
 	if (result && targets->query.silent)
 		return result;
 	if (result) {
-		cs_log_error("%s", error.text[0] ? error.text : strerror(-result));
 		targets->unreadable++;
+		if (!is_of_another_user(targets, target->path, result))
+			cs_log_error("%s", error.text[0] ? error.text : strerror(-result));
 		return result;
 	}
 	target->dictionary = cs_segment_reader_borrow_dictionary(target->reader);
@@ -195,6 +230,7 @@ cs_targets_rescan(struct cs_targets *targets, size_t *added)
 	size_t before = targets->count;
 	int result = cs_rundir_each(targets->directory, visit, targets);
 
+	say_owners(targets);
 	if (targets->count > before)
 		qsort(targets->items, targets->count, sizeof(struct cs_target *), compare);
 	if (added)

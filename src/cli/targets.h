@@ -2,8 +2,8 @@
 /*
  * The traced processes that a command looks at: the segments of a run directory, opened and chosen by pid.
  *
- * A segment that cannot be read is named on stderr once and counted; the others are shown all the same.
- * Thread context: one thread per struct cs_targets.
+ * A segment that cannot be read is named on stderr once and counted; the others are shown all the same. Those
+ * that another user owns are said in one line. Thread context: one thread per struct cs_targets.
  */
 #ifndef CS_TARGETS_H
 #define CS_TARGETS_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define CS_TARGET_PIDS_MAX 64
 /* A directory path, a slash, and "<pid>-<ticks>.seg". */
@@ -39,6 +40,9 @@ struct cs_target {
 	struct cs_status status;                /* copy of the last refresh */
 };
 
+/* Users whose segments are told together. */
+#define CS_TARGET_OWNERS_MAX 8
+
 struct cs_targets {
 	char directory[CS_PATH_BYTES];
 	struct cs_target_query query;
@@ -50,6 +54,12 @@ struct cs_targets {
 	/* Paths that were looked at before and are not in items: not opened again by a rescan. */
 	char (*rejected)[CS_TARGET_PATH_BYTES];
 	size_t rejected_count;
+	/* Segments of a scan that may not be opened, as they are another user's; said when it is over. */
+	struct {
+		uid_t uid;
+		size_t count;
+	} owners[CS_TARGET_OWNERS_MAX];
+	size_t owner_count;
 };
 
 /* The argument of --pid; 0 or CS_PARSE_EXIT. */

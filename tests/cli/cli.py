@@ -2,6 +2,7 @@
 """What the process tests of the command share: the command, segments to look at, temporary run directories."""
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -64,6 +65,19 @@ class Test(unittest.TestCase):
         more.setdefault("env", self.env)
         done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60, check=False,
                               stdin=subprocess.DEVNULL, **more)
+        self.assertEqual(done.returncode, status, f"{words}: {done.stdout[-500:]}{done.stderr[-1500:]}")
+        return done
+
+    def run_as_another_user(self, *words, status=0):
+        """As run_command, for who does not own the segments. Only root can be somebody else."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can be somebody else")
+        folder = tempfile.mkdtemp(dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder)
+        os.chmod(folder, 0o755)
+        os.chmod(self.dir, 0o755)
+        done = subprocess.run([shutil.copy(COMMAND, folder), *map(str, words)], env=self.env, capture_output=True, text=True, timeout=60,
+                              check=False, stdin=subprocess.DEVNULL, cwd="/", user=65534, group=65534, extra_groups=[])
         self.assertEqual(done.returncode, status, f"{words}: {done.stdout[-500:]}{done.stderr[-1500:]}")
         return done
 

@@ -103,5 +103,23 @@ class General(cli.Test):
         os.truncate(writer.path, 200)
         self.assertEqual(self.shell('"$C" dump > /dev/full').returncode, 2)
 
+    def test_segments_of_another_user_are_one_line(self):
+        """Eight ranks are one server: who it belongs to is said once, by every command that looks at them."""
+        for rank in range(3):
+            self.write(rank=rank, hold=1, dropped=0)
+        said = "collscope: error: Cannot open 3 segments of uid 0: run this as that user (you are uid 65534)\n"
+        for words in (["status"], ["dump"], ["top", "-n", "1"], ["pause", "--all"], ["resume", "--all"]):
+            self.assertEqual(self.run_as_another_user(*words, status=2).stderr, said, words)
+        nothing = "collscope: error: Nothing is traced\n"
+        self.assertEqual(self.run_as_another_user("trace", "--seconds", "1", "--all", status=2).stderr, said + nothing)
+        one = self.write(rank=3, hold=1, dropped=0)
+        self.assertEqual(self.run_as_another_user("trace", "--seconds", "1", "--pid", one.pid, status=2).stderr,
+                         said.replace("3 segments", "1 segment") + nothing)
+        # What may not be opened for another reason is told by its own name.
+        os.chmod(one.path, 0)
+        os.chown(one.path, 65534, -1)
+        self.assertEqual(self.run_as_another_user("status", status=2).stderr.splitlines(),
+                         [f"collscope: error: cannot open segment {one.path}: Permission denied", said.strip()])
+
 
 unittest.main()
