@@ -129,6 +129,27 @@ find_rejected(struct cs_processes *processes, const char *name)
 }
 
 static void
+count_rejected(struct cs_rejections *rejections, enum cs_rejection reason, uid_t owner)
+{
+	rejections->counts[reason]++;
+	rejections->unusable += reason != CS_REJECTION_INCOMPLETE;
+	if (reason == CS_REJECTION_PERMISSION)
+		rejections->owner = owner;
+}
+
+/* Counted, and found anew by the next look. */
+static void
+reject_past_room(struct cs_processes *processes, enum cs_rejection reason, uid_t owner)
+{
+	count_rejected(&processes->past, reason, owner);
+	if (!processes->past_said)
+		cs_log_warn(
+			"More than %u segments cannot be used: those past them are counted, and not named",
+			CS_PROCESSES_MAX);
+	processes->past_said = true;
+}
+
+static void
 reject(struct cs_processes *processes, const char *name, const struct stat *file, int code,
 	const char *sentence, uint64_t now_ns)
 {
@@ -138,8 +159,10 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	bool is_news = !rejected || rejected->inode != file->st_ino || rejected->reason != reason;
 
 	if (!rejected) {
-		if (processes->rejected_count == CS_PROCESSES_MAX)
+		if (processes->rejected_count == CS_PROCESSES_MAX) {
+			reject_past_room(processes, reason, file->st_uid);
 			return;
+		}
 		rejected = &processes->rejected[processes->rejected_count++];
 		*rejected = (struct cs_rejected){.found_ns = now_ns};
 		strncpy(rejected->name, name, sizeof(rejected->name) - 1);
@@ -348,6 +371,7 @@ cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 		processes->items[i]->in_directory = false;
 	for (size_t i = 0; i < processes->rejected_count; i++)
 		processes->rejected[i].in_directory = false;
+	processes->past = (struct cs_rejections){0};
 	result = cs_rundir_each(processes->options.directory, visit, &look);
 	if (result < 0 && !processes->directory_failed)
 		cs_log_warn("Cannot read the run directory path=%s error=%s",
@@ -421,15 +445,9 @@ is_superseded(const struct cs_processes *processes, const struct cs_traced *trac
 void
 cs_processes_count_rejected(const struct cs_processes *processes, struct cs_rejections *rejections)
 {
-	*rejections = (struct cs_rejections){0};
-	for (size_t i = 0; i < processes->rejected_count; i++) {
-		const struct cs_rejected *rejected = &processes->rejected[i];
-
-		rejections->counts[rejected->reason]++;
-		rejections->unusable += rejected->reason != CS_REJECTION_INCOMPLETE;
-		if (rejected->reason == CS_REJECTION_PERMISSION)
-			rejections->owner = rejected->owner;
-	}
+	*rejections = processes->past;
+	for (size_t i = 0; i < processes->rejected_count; i++)
+		count_rejected(rejections, processes->rejected[i].reason, processes->rejected[i].owner);
 }
 
 void

@@ -9,7 +9,9 @@
  * that the run directory (memory, as a rule) does not fill up; so is one whose writer died while it made it
  * (leftovers.h).
  *
- * Bounded: at most CS_PROCESSES_MAX processes and as many unusable files are held.
+ * Bounded: at most CS_PROCESSES_MAX processes and as many unusable files are held. Of unusable files past
+ * those the last look knows how many there are, and tries each again; none is named in the log, or unlinked
+ * before there is room for it.
  *
  * Thread context: one thread at a time, under the lock of the node (ingest.h).
  */
@@ -71,9 +73,11 @@ struct cs_processes {
 	size_t count;
 	struct cs_rejected rejected[CS_PROCESSES_MAX];
 	size_t rejected_count;
-	bool directory_failed;   /* said so already */
-	uint64_t swept_ns;       /* CLOCK_MONOTONIC; last look at leftovers */
-	uint64_t alone_since_ns; /* CLOCK_MONOTONIC; since when no writer has been alive; 0: one is */
+	struct cs_rejections past; /* that the last look, and failures since, found no room for */
+	bool past_said;            /* in the log */
+	bool directory_failed;     /* said so already */
+	uint64_t swept_ns;         /* CLOCK_MONOTONIC; last look at leftovers */
+	uint64_t alone_since_ns;   /* CLOCK_MONOTONIC; since when no writer has been alive; 0: one is */
 };
 
 /* Borrows options.directory, analysis and table until fini. */

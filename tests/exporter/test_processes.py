@@ -128,6 +128,24 @@ class Processes(Case):
         self.assertIn("<p>1 running, 1 ended: ", page)
         living.kill()
 
+    def test_every_unusable_file_counts(self):
+        """Also those that there is no room to remember: their names are not in the log, and what becomes usable among them is used."""
+        directory = pathlib.Path(self.directory)
+        for number in range(300):
+            (directory / f"7-{number}.seg").write_bytes(b"x" * 8192)
+        server = self.exporter()
+        self.assertEqual(pick(server.samples(), "exporter_segments_rejected"), 300)
+        self.assertEqual(pick(server.samples(), "exporter_segments_rejected", reason="corrupt"), 300)
+        self.assertIn("Segments that cannot be used: 300 (<code>corrupt</code>)", server.get("/")[2].decode())
+        self.rank(0, 1)
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="live") == 1)
+        said = server.output()
+        self.assertEqual(said.count('msg="A segment cannot be used"'), 256)
+        self.assertEqual(said.count('msg="More than 256 segments cannot be used: those past them are counted, and not named"'), 1)
+        for number in range(200):
+            (directory / f"7-{number}.seg").unlink()
+        wait_for(lambda: pick(server.samples(), "exporter_segments_rejected") == 100)
+
     def test_wrong_user(self):
         """Segments that it may not open: log and page say whose they are and what to do, and do not deny that there are some."""
         writer, _ = self.rank(0, 1)
