@@ -117,7 +117,7 @@ find_loaded(const char *word, struct search *search)
 {
 	search->word = word;
 	search->path[0] = '\0';
-	dl_iterate_phdr(match_loaded, search);
+	cs_library_visit(match_loaded, search);
 	return search->path;
 }
 

@@ -2,6 +2,7 @@
 #include "suspects.h"
 
 #include "injector.h"
+#include "life/library.h"
 
 #include <errno.h>
 #include <link.h>
@@ -168,7 +169,7 @@ cs_suspects_name(char *text, size_t text_bytes)
 	int saved_errno = errno;
 
 	text[0] = '\0';
-	dl_iterate_phdr(visit, &search);
+	cs_library_visit(visit, &search);
 	look_at_environment(&search);
 	if (search.rank == USES_CUPTI)
 		snprintf(text, text_bytes, "%s", search.file);

@@ -9,7 +9,8 @@
  * run under these tools; NVIDIA documents none. A tool that opens libcupti by itself is not found. Being
  * there is no proof of having done it: "perhaps".
  *
- * Worker and start-up: takes the loader's lock for a moment, asks for a file's identity; allocates nothing.
+ * Worker and start-up: takes the loader's lock for a moment (cs_library_visit), asks for a file's identity;
+ * allocates nothing.
  */
 #ifndef CS_SUSPECTS_H
 #define CS_SUSPECTS_H

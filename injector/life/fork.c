@@ -6,16 +6,19 @@
  */
 #include "context.h"
 #include "instance.h"
+#include "library.h"
 
 static void
 before_fork(void)
 {
 	cs_context_hold_life(true);
+	cs_library_hold(true);
 }
 
 static void
 after_fork(void)
 {
+	cs_library_hold(false);
 	cs_context_hold_life(false);
 }
 
@@ -29,6 +32,7 @@ forget_in_child(void)
 	atomic_store(&instance->writer, NULL);
 	if (writer)
 		cs_segment_writer_abandon(writer);
+	cs_library_hold(false);
 	cs_context_hold_life(false);
 }
 

@@ -2,8 +2,11 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
+
+static pthread_mutex_t visit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void *
 cs_library_open(const char *name, int flags, const char **why)
@@ -23,4 +26,21 @@ cs_library_open(const char *name, int flags, const char **why)
 			*why = "it cannot be loaded";
 	}
 	return library;
+}
+
+void
+cs_library_visit(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context)
+{
+	pthread_mutex_lock(&visit_lock);
+	dl_iterate_phdr(visit, context);
+	pthread_mutex_unlock(&visit_lock);
+}
+
+void
+cs_library_hold(bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&visit_lock);
+	else
+		pthread_mutex_unlock(&visit_lock);
 }

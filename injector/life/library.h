@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries that a variable names. dlopen of a FIFO waits for a writer for ever, of a device who knows: only
- * regular files are opened.
+ * Libraries that a variable names, and those that are loaded. dlopen of a FIFO waits for a writer for ever,
+ * of a device who knows: only regular files are opened.
  */
 #ifndef CS_LIBRARY_H
 #define CS_LIBRARY_H
+
+#include <link.h>
+#include <stdbool.h>
 
 /* dlopen(name, flags), or NULL and in *why a sentence without its end ("it is not a regular file", dlerror's
  * text). *why lives until the next dl* call of the thread. Start-up, and threads of NCCL's and NVTX's that
  * initialise. */
 void *cs_library_open(const char *name, int flags, const char **why);
+
+/* dl_iterate_phdr, while no thread of the host forks: a child that is made meanwhile finds the loader's lock
+ * taken for ever, and waits for it in its next dlopen or exception (glibc 2.36). Start-up and worker. */
+void cs_library_visit(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context);
+/* Around fork. */
+void cs_library_hold(bool hold);
 
 #endif

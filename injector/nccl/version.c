@@ -3,6 +3,7 @@
 
 #include "injector.h"
 #include "labels/announce.h"
+#include "life/library.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -87,9 +88,9 @@ cs_nccl_version_watch(void)
 
 	if (cs_announce_nccl_version_number() != 0)
 		return;
-	dl_iterate_phdr(count_loaded, &loaded);
+	cs_library_visit(count_loaded, &loaded);
 	search.path[0] = '\0';
-	dl_iterate_phdr(look_at, &search);
+	cs_library_visit(look_at, &search);
 	search.seen = loaded;
 	/* Outside the loop: dlopen must not be called under it. */
 	if (search.path[0] != '\0')

@@ -7,3 +7,4 @@ if(CS_SANITIZE) # a sanitizer takes fifty times as long, and has memory of its o
     target_compile_definitions(test_flat PRIVATE CS_TEST_MILLIONS=2)
 endif()
 cs_unit_test(test_sleep SOURCES test_sleep.c LIBS cs_injector)
+cs_unit_test(test_library SOURCES test_library.c LIBS cs_injector)

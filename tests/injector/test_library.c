@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A look at the loaded libraries, and a fork in the middle of it. */
+#include "life/instance.h"
+#include "life/library.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static _Atomic bool inside;
+
+static int
+linger(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info, (void)bytes, (void)context;
+	atomic_store(&inside, true);
+	usleep(300000);
+	return 1;
+}
+
+static int
+pass(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info, (void)bytes, (void)context;
+	return 1;
+}
+
+static void *
+look(void *argument)
+{
+	(void)argument;
+	cs_library_visit(linger, NULL);
+	return NULL;
+}
+
+/* The child is made when the look is over, and can look itself. */
+static void
+test_fork_waits(void **state)
+{
+	pthread_t thread;
+	int status = 0;
+	pid_t child;
+
+	(void)state;
+	cs_fork_register();
+	assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
+	while (!atomic_load(&inside))
+		usleep(1000);
+	child = fork();
+	if (child == 0) {
+		alarm(60); /* instead of for ever */
+		dl_iterate_phdr(pass, NULL);
+		cs_library_visit(pass, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pthread_join(thread, NULL);
+	cs_library_visit(pass, NULL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_fork_waits)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
