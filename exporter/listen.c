@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "listen.h"
 
+#include "address.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,31 +14,6 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-
-/* Splits at the last colon; brackets around an IPv6 host go. */
-static int
-split(const char *text, char host[CS_ADDRESS_BYTES], char port[8])
-{
-	const char *colon = strrchr(text, ':');
-	size_t host_length;
-
-	if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
-		strspn(colon + 1, "0123456789") != strlen(colon + 1) || atoi(colon + 1) > UINT16_MAX)
-		return -EINVAL;
-	host_length = (size_t)(colon - text);
-	if (host_length >= 2 && text[0] == '[' && colon[-1] == ']') {
-		text++;
-		host_length -= 2;
-	} else if (memchr(text, ':', host_length)) {
-		return -EINVAL; /* an IPv6 address without brackets: which colon is the port's? */
-	}
-	if (host_length >= CS_ADDRESS_BYTES)
-		return -EINVAL;
-	memcpy(host, text, host_length);
-	host[host_length] = '\0';
-	snprintf(port, 8, "%s", colon + 1);
-	return 0;
-}
 
 static int
 open_socket(const struct addrinfo *address)
@@ -97,12 +74,12 @@ cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error
 	/* Without a host, "::" first: it takes both families where the system has IPv6. */
 	static const char *const everywhere[] = {"::", "0.0.0.0"};
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-	char host[CS_ADDRESS_BYTES], port[8];
-	int result = split(text, host, port);
+	char host[CS_ADDRESS_BYTES], port[CS_PORT_BYTES];
+	int result = cs_address_split(text, host, sizeof(host), port);
 
 	if (result < 0)
-		return cs_error_set(error, result,
-			"\"%s\" is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT", text);
+		return cs_error_set(
+			error, result, "\"%s\" is no address to listen on; use " CS_ADDRESS_FORMS, text);
 	for (size_t i = 0; i < sizeof(everywhere) / sizeof(everywhere[0]); i++) {
 		struct addrinfo *addresses = NULL;
 		int code = getaddrinfo(*host ? host : everywhere[i], port, &hints, &addresses);

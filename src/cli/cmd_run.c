@@ -3,6 +3,7 @@
  * service managers need nothing from us. */
 #include "cmd.h"
 
+#include "address.h"
 #include "directory.h"
 #include "exporter_start.h"
 #include "library_check.h"
@@ -76,6 +77,14 @@ keep_complaint(const char *sentence, void *context)
 	snprintf(context, 512, "%s", sentence);
 }
 
+static bool
+is_address(const char *text)
+{
+	char host[sizeof(((struct cs_settings *)0)->listen)], port[CS_PORT_BYTES];
+
+	return cs_address_split(text, host, sizeof(host), port) == 0;
+}
+
 /* One --<variable> VALUE: checked by the same table as the library's, then put into the environment. */
 static int
 set_variable(struct cs_cmd_parser *parser, const struct cs_variable *variable)
@@ -87,6 +96,12 @@ set_variable(struct cs_cmd_parser *parser, const struct cs_variable *variable)
 	bool is_path = variable->type == CS_VARIABLE_TEXT && strstr(variable->values, "path");
 	int result = 0;
 
+	/* The library's table takes any text, as it is the exporter's to read. */
+	if (strcmp(variable->name, LISTEN_VARIABLE) == 0 && parser->value[0] && !is_address(parser->value))
+		return cs_cmd_usage_error(parser,
+			"Value \"%s\" of %s is no address to listen on: use " CS_ADDRESS_FORMS
+			", with a port from 0 to 65535",
+			parser->value, parser->option);
 	if (is_path)
 		result = make_absolute(parser->value, value, sizeof(value));
 	else

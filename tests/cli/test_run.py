@@ -229,11 +229,22 @@ class Run(cli.Test):
         self.env.pop("COLLSCOPE_EXPORTER", None)
         exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
         for _ in range(50):
-            done = self.run_program("true", options=["--exporter-path", exporter, "--listen", "nowhere"])
+            done = self.run_program("true", options=["--exporter-path", exporter], env={**self.env, "COLLSCOPE_LISTEN": "nowhere"})
             if "is not up yet" not in done.stderr:
                 break
         self.assertEqual(done.stderr, "collscope: warn: The exporter has ended, so there will be no metrics: "
                          '"nowhere" is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT\n')
+
+    def test_listen_is_checked(self):
+        """As every other option: a command line that is wrong runs nothing."""
+        touched = os.path.join(self.dir, "touched")
+        for value in ("foo", "19400", "host:", "host:port", "host:65536", "host:-1", "host:123456", "::1:19400", "a:b:1"):
+            done = self.run_command("run", "--library", self.library, "--listen", value, "--", "touch", touched, status=125)
+            self.assertEqual(done.stderr.splitlines()[0], f'collscope: error: Value "{value}" of --listen is no address to listen on: '
+                             "use HOST:PORT, [IPV6]:PORT or :PORT, with a port from 0 to 65535. See `collscope run --help`.")
+        self.assertFalse(os.path.exists(touched))
+        for value in ("localhost:0", ":65535", "[::1]:19400", "127.0.0.1:19400", ""):
+            self.assertEqual(self.run_program("printenv", "COLLSCOPE_LISTEN", options=["--listen", value]).stdout, value + "\n")
 
     def test_port_taken(self):
         """The real exporter. Whoever has the port, and what to do, is told in the terminal and stays in exporter.log."""
