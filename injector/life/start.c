@@ -17,6 +17,7 @@
 #include "nvtx/nvtx_activate.h"
 #include "records/delivery.h"
 #include "room.h"
+#include "segment/rundir.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ prepare_directory(struct cs_instance *instance)
 			"the run directory%s%s cannot be used (%s); set COLLSCOPE_DIR to one that can",
 			settings->directory_too_long ? "" : " ",
 			settings->directory[0] ? settings->directory : instance->directory,
-			strerrordesc_np(-result));
+			cs_rundir_error_text(result));
 	return result;
 }
 

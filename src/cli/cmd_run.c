@@ -10,6 +10,7 @@
 #include "locate.h"
 #include "log.h"
 #include "segment/exporter_lock.h"
+#include "segment/rundir.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -69,6 +70,13 @@ make_absolute(const char *path, char *absolute, size_t absolute_bytes)
 	else
 		length = snprintf(absolute, absolute_bytes, "%s/%s", here, path);
 	return length < 0 || (size_t)length >= absolute_bytes ? -ENAMETOOLONG : 0;
+}
+
+static void
+warn(const char *sentence, void *context)
+{
+	(void)context;
+	cs_log_warn("%s", sentence);
 }
 
 static void
@@ -276,7 +284,27 @@ await_exporter(const struct cs_settings *settings, const char *directory, pid_t 
 				: "");
 }
 
-/* Nothing here stops COMMAND: it runs without metrics rather than not at all. */
+/* 0, or a negative errno that has been said. Only who starts an exporter needs it to be there already. */
+static int
+find_directory(const struct cs_settings *settings, char *directory, size_t directory_bytes)
+{
+	int result = -ENAMETOOLONG;
+
+	if (settings->directory_too_long)
+		return result; /* said as of any variable */
+	if (settings->exporter)
+		result = cs_settings_prepare_directory(settings, directory, directory_bytes);
+	else
+		result = cs_rundir_resolve(settings->directory, directory, directory_bytes);
+	if (result)
+		cs_directory_say_unusable(CS_LOG_WARN,
+			settings->directory[0] ? settings->directory : directory,
+			", so nothing will be recorded", result);
+	return result;
+}
+
+/* What is wrong in the environment, here once, and not only by each rank into its own log. Nothing here stops
+ * COMMAND: it runs without metrics rather than not at all. */
 static void
 start_exporter(const struct request *request)
 {
@@ -286,17 +314,10 @@ start_exporter(const struct request *request)
 	pid_t exporter;
 	int result;
 
-	cs_settings_load(&settings, environ, NULL, NULL);
-	if (!settings.exporter || settings.mode == CS_MODE_OFF)
+	cs_settings_load(&settings, environ, warn, NULL);
+	if (settings.mode == CS_MODE_OFF || find_directory(&settings, directory, sizeof(directory)) ||
+		!settings.exporter)
 		return;
-	result = cs_settings_prepare_directory(&settings, directory, sizeof(directory));
-	if (result) {
-		const char *named = getenv("COLLSCOPE_DIR");
-
-		cs_directory_say_unusable(CS_LOG_WARN, named && *named ? named : directory,
-			", so nothing will be recorded", result);
-		return;
-	}
 	if (cs_exporter_is_running(directory)) {
 		tell_serving(request, &settings, directory);
 		return;

@@ -2,8 +2,8 @@
 #include "directory.h"
 
 #include "environment.h"
+#include "segment/rundir.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* Of a path that is too long to be one. */
@@ -17,5 +17,5 @@ cs_directory_say_unusable(enum cs_log_level level, const char *path, const char 
 	cs_log(level,
 		"Cannot use the run directory \"%.*s%s\"%s: %s; name another with --dir or COLLSCOPE_DIR",
 		cut ? SHOWN_BYTES : CS_PATH_BYTES, path, cut ? "..." : "", consequence,
-		error == -EINVAL ? "the path is not absolute" : strerror(-error));
+		cs_rundir_error_text(error));
 }

@@ -131,6 +131,14 @@ cs_rundir_prepare(const char *configured, char *path, size_t path_bytes)
 	return result;
 }
 
+const char *
+cs_rundir_error_text(int error)
+{
+	const char *text = error == -EINVAL ? "the path is not absolute" : strerrordesc_np(-error);
+
+	return text ? text : "unknown error";
+}
+
 /* Decimal digits as printf writes them: no sign, no leading zero. Returns where they end, NULL if none. */
 static const char *
 parse_decimal(const char *text, uint64_t limit, uint64_t *value)

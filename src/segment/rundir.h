@@ -18,6 +18,9 @@ int cs_rundir_resolve(const char *configured, char *path, size_t path_bytes);
  * link, owned by us). 0 or -errno: -EACCES, -EROFS, -ENOTDIR, -EPERM (someone else's). */
 int cs_rundir_prepare(const char *configured, char *path, size_t path_bytes);
 
+/* What is wrong, of an error of either. */
+const char *cs_rundir_error_text(int error);
+
 /* One segment file name: "<pid>-<ticks>.seg" -> pid, ticks. 0, or -EINVAL when the name is something else. */
 int cs_rundir_parse_name(const char *file_name, uint32_t *pid, uint64_t *start_time_ticks);
 int cs_rundir_format_name(uint32_t pid, uint64_t start_time_ticks, char *name, size_t name_bytes);

@@ -79,6 +79,7 @@ class Host(unittest.TestCase):
 
     def test_unusable_run_directory(self):
         self.same_as_without(directory="/dev/null/run", lines=1, says="collscope run directory COLLSCOPE_DIR")
+        self.assertIn("relative cannot be used (the path is not absolute);", self.same_as_without(directory="relative", lines=1))
 
     def test_run_directory_too_long(self):
         """Nobody asked for the default one: nothing is recorded, and that is said."""
