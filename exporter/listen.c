@@ -54,22 +54,23 @@ describe(struct cs_listener *listener)
 }
 
 static int
-explain(struct cs_error *error, int code, const char *text)
+explain(struct cs_error *error, int code, const char *text, const char *option)
 {
 	const char *advice = "";
 
 	if (code == -EADDRINUSE)
-		advice = "; stop the program that has it (another exporter?) or choose another address with "
-			 "--web.listen-address";
+		advice = "; stop the program that has it (another exporter?) or choose another address with ";
 	else if (code == -EACCES)
-		advice = "; choose a port of 1024 or above with --web.listen-address";
+		advice = "; choose a port of 1024 or above with ";
 	else if (code == -EADDRNOTAVAIL)
-		advice = "; this machine has no such address";
-	return cs_error_set(error, code, "cannot listen on %s: %s%s", text, strerror(-code), advice);
+		return cs_error_set(error, code, "cannot listen on %s: %s; this machine has no such address",
+			text, strerror(-code));
+	return cs_error_set(error, code, "cannot listen on %s: %s%s%s", text, strerror(-code), advice,
+		*advice ? option : "");
 }
 
 int
-cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error *error)
+cs_listener_open(struct cs_listener *listener, const char *text, const char *option, struct cs_error *error)
 {
 	/* Without a host, "::" first: it takes both families where the system has IPv6. */
 	static const char *const everywhere[] = {"::", "0.0.0.0"};
@@ -95,7 +96,7 @@ cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error
 			break;
 	}
 	if (result < 0)
-		return explain(error, result, text);
+		return explain(error, result, text, option);
 	listener->fd = result;
 	describe(listener);
 	return 0;

@@ -18,8 +18,9 @@ struct cs_listener {
 
 /* text: "host:port", "[::1]:port", ":port" (every address, both families where the system has both); port 0
  * takes a free one. 0; -EINVAL for a text that is no address; -EADDRINUSE, -EACCES, ...; the error says what
- * to do. */
-int cs_listener_open(struct cs_listener *listener, const char *text, struct cs_error *error);
+ * to do. option: what names another address to who reads that. */
+int cs_listener_open(
+	struct cs_listener *listener, const char *text, const char *option, struct cs_error *error);
 void cs_listener_close(struct cs_listener *listener);
 
 #endif

@@ -147,10 +147,13 @@ static int
 open_listeners(struct exporter *exporter, struct cs_error *error)
 {
 	const struct cs_options *options = &exporter->options;
+	/* Who had it started by a traced process, or by collscope run, gave it no flags. */
+	const char *option =
+		options->automatic ? "COLLSCOPE_LISTEN or `collscope run --listen`" : "--web.listen-address";
 	struct cs_log_value said;
 
 	for (size_t i = 0; i < options->listen_count; i++) {
-		int result = cs_listener_open(&exporter->listeners[i], options->listen[i], error);
+		int result = cs_listener_open(&exporter->listeners[i], options->listen[i], option, error);
 
 		if (result < 0)
 			return result;

@@ -275,13 +275,10 @@ await_exporter(const struct cs_settings *settings, const char *directory, pid_t 
 		cs_log_warn(
 			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
 			directory);
-	else if (result && cs_exporter_last_words(directory, cause, sizeof(cause)))
-		cs_log_warn("The exporter has ended without a word, so there will be no metrics");
+	else if (result && cs_exporter_last_words(directory, cause, sizeof(cause), NULL))
+		cs_log_warn("The exporter did not start, and did not say why, so there will be no metrics");
 	else if (result)
-		cs_log_warn("The exporter has ended, so there will be no metrics: %s%s", cause,
-			strstr(cause, "cannot listen on ")
-				? ". Here that is --listen HOST:PORT, or COLLSCOPE_LISTEN"
-				: "");
+		cs_log_warn("The exporter did not start, so there will be no metrics: %s", cause);
 }
 
 /* 0, or a negative errno that has been said. Only who starts an exporter needs it to be there already. */

@@ -56,7 +56,7 @@ unescape(char *text)
 }
 
 int
-cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
+cs_exporter_last_words(const char *directory, char *text, size_t text_bytes, bool *started)
 {
 	char path[CS_PATH_BYTES + sizeof(LOG_FILE_NAME) + 1], end[2048];
 	char *line, *error;
@@ -78,6 +78,8 @@ cs_exporter_last_words(const char *directory, char *text, size_t text_bytes)
 	end[length] = 0;
 	line = strrchr(end, '\n');
 	line = line ? line + 1 : end;
+	if (started)
+		*started = !strstr(line, " msg=\"Cannot start\" ");
 	/* The logfmt of log.h: the error is the last field, in quotes unless it is one word. */
 	error = strstr(line, " error=\"");
 	if (error && end[length - 1] == '"') {

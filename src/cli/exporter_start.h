@@ -9,6 +9,7 @@
 #ifndef CS_EXPORTER_START_H
 #define CS_EXPORTER_START_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -21,7 +22,8 @@ int cs_exporter_start(const char *program, const char *directory, pid_t *pid);
 int cs_exporter_wait(const char *directory, pid_t pid);
 
 /* Why an exporter has ended: the error of the last line of exporter.log, or that line as it is when it names
- * none. -ENOENT: there is no line. Longer ones are cut. */
-int cs_exporter_last_words(const char *directory, char *text, size_t text_bytes);
+ * none. -ENOENT: there is no line. Longer ones are cut. *started (may be NULL): false when it says that the
+ * exporter has never served. */
+int cs_exporter_last_words(const char *directory, char *text, size_t text_bytes, bool *started);
 
 #endif

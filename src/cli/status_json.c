@@ -332,7 +332,7 @@ exporter_object(const struct cs_targets *targets)
 	char words[512] = "";
 	int result = cs_exporter_find_serving(targets->directory, &serving);
 
-	if (result == -ENOENT && cs_status_why_no_exporter(targets, words, sizeof(words)) < 0)
+	if (result == -ENOENT && cs_status_why_no_exporter(targets, words, sizeof(words), NULL) < 0)
 		words[0] = 0;
 	return json_pack("{s:b, s:o, s:o, s:o}", "serving", result == 0, "address",
 		text_or_null(serving.address), "pid",

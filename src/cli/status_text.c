@@ -460,14 +460,14 @@ cs_status_print_long(const struct cs_targets *targets, const struct cs_phase_rul
 }
 
 int
-cs_status_why_no_exporter(const struct cs_targets *targets, char *text, size_t text_bytes)
+cs_status_why_no_exporter(const struct cs_targets *targets, char *text, size_t text_bytes, bool *started)
 {
 	bool alive = false;
 
 	/* Without a process to serve, exporters leave. */
 	for (size_t i = 0; i < targets->count; i++)
 		alive = alive || targets->items[i]->alive;
-	return alive ? cs_exporter_last_words(targets->directory, text, text_bytes) : -ENOENT;
+	return alive ? cs_exporter_last_words(targets->directory, text, text_bytes, started) : -ENOENT;
 }
 
 void
@@ -475,14 +475,16 @@ cs_status_print_exporter(const struct cs_targets *targets, FILE *stream)
 {
 	struct cs_exporter_serving serving;
 	char words[512];
+	bool started = true;
 	int result = cs_exporter_find_serving(targets->directory, &serving);
 
 	if (result == 0)
 		fprintf(stream, "exporter: serving %s\n", serving.address);
 	else if (result == -EAGAIN)
 		fputs("exporter: starting\n", stream);
-	else if (cs_status_why_no_exporter(targets, words, sizeof(words)) == 0)
-		fprintf(stream, "exporter: none; why: %s\n", words);
+	else if (cs_status_why_no_exporter(targets, words, sizeof(words), &started) == 0)
+		fprintf(stream, "exporter: %s: %s\n", started ? "none; it said last" : "did not start",
+			words);
 	else
 		fputs("exporter: none\n", stream);
 }

@@ -207,7 +207,7 @@ class Run(cli.Test):
         os.close(writer)
         os.close(reader)
         # The script never serves: that is said, and stops nothing. A busy machine may not have run it to its end.
-        self.assertIn(done.stderr, ("collscope: warn: The exporter has ended, so there will be no metrics: said\n",
+        self.assertIn(done.stderr, ("collscope: warn: The exporter did not start, so there will be no metrics: said\n",
                                     "collscope: warn: The exporter is not up yet; if there are no metrics, "
                                     f'"{self.dir}/exporter.log" says why\n'))
         self.assertTrue(wait_for(started))
@@ -235,10 +235,10 @@ class Run(cli.Test):
 
     def test_exporter_that_ends_is_told(self):
         self.assertEqual(self.run_with_exporter("exit 1\n"),
-                         "collscope: warn: The exporter has ended without a word, so there will be no metrics\n")
+                         "collscope: warn: The exporter did not start, and did not say why, so there will be no metrics\n")
         self.assertEqual(self.run_with_exporter("echo first >&2; echo; echo 'time=1 level=error msg=\"Cannot start\" "
                                                 "error=\"no such directory\"' >&2\n"),
-                         "collscope: warn: The exporter has ended, so there will be no metrics: no such directory\n")
+                         "collscope: warn: The exporter did not start, so there will be no metrics: no such directory\n")
 
     def test_no_address(self):
         """The real exporter's reason, which has quotes of its own, in one sentence."""
@@ -248,7 +248,7 @@ class Run(cli.Test):
             done = self.run_program("true", options=["--exporter-path", exporter], env={**self.env, "COLLSCOPE_LISTEN": "nowhere"})
             if "is not up yet" not in done.stderr:
                 break
-        self.assertEqual(done.stderr, "collscope: warn: The exporter has ended, so there will be no metrics: "
+        self.assertEqual(done.stderr, "collscope: warn: The exporter did not start, so there will be no metrics: "
                          '"nowhere" is no address to listen on; use HOST:PORT, [IPV6]:PORT or :PORT\n')
 
     def test_listen_is_checked(self):
@@ -273,7 +273,8 @@ class Run(cli.Test):
                 if "is not up yet" not in done.stderr:
                     break
         self.assertIn(f"no metrics: cannot listen on {address}: Address already in use; ", done.stderr)
-        self.assertIn("--listen HOST:PORT, or COLLSCOPE_LISTEN", done.stderr)
+        self.assertIn("choose another address with COLLSCOPE_LISTEN or `collscope run --listen`\n", done.stderr)
+        self.assertNotIn("--web.listen-address", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         with open(os.path.join(self.dir, "exporter.log"), encoding="utf-8") as file:
             self.assertIn(address, file.read())

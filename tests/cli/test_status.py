@@ -46,17 +46,19 @@ class Status(cli.Test):
             for listen, why in ((address, f"cannot listen on {address}: Address already in use; "), ("19400", '"19400" is no address to listen on; ')):
                 subprocess.run([exporter, "--collscope.auto", f"--collscope.dir={self.dir}", f"--web.listen-address={listen}"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+                self.assertEqual("COLLSCOPE_LISTEN or `collscope run --listen`" in self.last_line(), listen == address, self.last_line())
+                self.assertNotIn("--web.listen-address", self.last_line())
                 for options in ((), ("--long",), ("--collectives",)):
-                    self.assertTrue(self.last_line(*options).startswith(f"exporter: none; why: {why}"), self.last_line(*options))
+                    self.assertTrue(self.last_line(*options).startswith(f"exporter: did not start: {why}"), self.last_line(*options))
                 said = self.status()["exporter"]
                 self.assertEqual({**said, "why": None}, none)
                 self.assertTrue(said["why"].startswith(why), said)
         with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
             log.write('time=1 level=error component=x msg="No" error="\\"a\\" is \\\\ none"\n')
-        self.assertEqual(self.last_line(), 'exporter: none; why: "a" is \\ none')
+        self.assertEqual(self.last_line(), 'exporter: none; it said last: "a" is \\ none')
         with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
             log.write('time=1 level=error component=x msg="No error=here" error=EIO\n')
-        self.assertEqual(self.last_line(), "exporter: none; why: EIO")
+        self.assertEqual(self.last_line(), "exporter: none; it said last: EIO")
 
     def test_exporter_that_serves_is_told(self):
         self.write(hold=1)
@@ -70,7 +72,7 @@ class Status(cli.Test):
             lock.flush()
             self.assertEqual(self.last_line(), "exporter: serving 127.0.0.1:19400")
             self.assertEqual(self.status()["exporter"], {"serving": True, "address": "127.0.0.1:19400", "pid": 12, "why": None})
-        self.assertEqual(self.last_line(), "exporter: none; why: an old complaint")
+        self.assertEqual(self.last_line(), "exporter: none; it said last: an old complaint")
 
     def test_no_exporter_is_missing_where_nothing_runs(self):
         self.write()

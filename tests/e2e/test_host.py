@@ -332,7 +332,7 @@ class PortTaken(unittest.TestCase):
                                            f'"{node.directory}/exporter.log" says why, and so does collscope status.'])
             done = subprocess.run([COMMAND, "status"], capture_output=True, text=True, check=True,
                                   env=clean_environment(COLLSCOPE_DIR=node.directory))
-            self.assertIn(f"\nexporter: none; why: cannot listen on {address}: Address already in use; ", done.stdout)
+            self.assertIn(f"\nexporter: did not start: cannot listen on {address}: Address already in use; ", done.stdout)
 
 
 class Killed(unittest.TestCase):
