@@ -470,21 +470,51 @@ cs_status_why_no_exporter(const struct cs_targets *targets, char *text, size_t t
 	return alive ? cs_exporter_last_words(targets->directory, text, text_bytes, started) : -ENOENT;
 }
 
+/* Whether a process looks after the exporter, as far as its segment tells. */
+static bool
+any_looks_after_exporter(const struct cs_targets *targets)
+{
+	for (size_t i = 0; i < targets->count; i++) {
+		const struct cs_target *target = targets->items[i];
+
+		if (target->alive && target->status.state != CS_STATE_DORMANT &&
+			target->status.state != CS_STATE_EXITED)
+			return true;
+	}
+	return false;
+}
+
+static void
+print_no_exporter(const struct cs_targets *targets, FILE *stream)
+{
+	char words[512];
+	bool started = true;
+	bool said = cs_status_why_no_exporter(targets, words, sizeof(words), &started) == 0;
+
+	if (!started) {
+		fprintf(stream, "exporter: did not start: %s\n", words);
+		return;
+	}
+	fputs("exporter: none", stream);
+	/* Its environment is not in the segment. */
+	if (any_looks_after_exporter(targets))
+		fputs("; a traced process starts one within a minute, unless its COLLSCOPE_EXPORTER is off",
+			stream);
+	if (said)
+		fprintf(stream, "; the last one said: %s", words);
+	fputc('\n', stream);
+}
+
 void
 cs_status_print_exporter(const struct cs_targets *targets, FILE *stream)
 {
 	struct cs_exporter_serving serving;
-	char words[512];
-	bool started = true;
 	int result = cs_exporter_find_serving(targets->directory, &serving);
 
 	if (result == 0)
 		fprintf(stream, "exporter: serving %s\n", serving.address);
 	else if (result == -EAGAIN)
 		fputs("exporter: starting\n", stream);
-	else if (cs_status_why_no_exporter(targets, words, sizeof(words), &started) == 0)
-		fprintf(stream, "exporter: %s: %s\n", started ? "none; it said last" : "did not start",
-			words);
 	else
-		fputs("exporter: none\n", stream);
+		print_no_exporter(targets, stream);
 }

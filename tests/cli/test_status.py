@@ -30,6 +30,8 @@ class Status(cli.Test):
             done = self.run_command("status", env={**self.env, name: value})
             self.assertEqual(done.stderr, f"collscope: warn: {said}\n" if said else "")
 
+    NONE = "exporter: none; a traced process starts one within a minute, unless its COLLSCOPE_EXPORTER is off"
+
     def last_line(self, *words):
         done = self.run_command("status", *words)
         self.assertEqual(done.stderr, "")
@@ -40,7 +42,7 @@ class Status(cli.Test):
         exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
         none = {"serving": False, "address": None, "pid": None, "why": None}
         self.write(hold=1)
-        self.assertEqual((self.last_line(), self.status()["exporter"]), ("exporter: none", none))
+        self.assertEqual((self.last_line(), self.status()["exporter"]), (self.NONE, none))
         with socket.create_server(("127.0.0.1", 0)) as other:
             address = f"127.0.0.1:{other.getsockname()[1]}"
             for listen, why in ((address, f"cannot listen on {address}: Address already in use; "), ("19400", '"19400" is no address to listen on; ')):
@@ -55,10 +57,10 @@ class Status(cli.Test):
                 self.assertTrue(said["why"].startswith(why), said)
         with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
             log.write('time=1 level=error component=x msg="No" error="\\"a\\" is \\\\ none"\n')
-        self.assertEqual(self.last_line(), 'exporter: none; it said last: "a" is \\ none')
+        self.assertEqual(self.last_line(), self.NONE + '; the last one said: "a" is \\ none')
         with open(os.path.join(self.dir, "exporter.log"), "w", encoding="ascii") as log:
             log.write('time=1 level=error component=x msg="No error=here" error=EIO\n')
-        self.assertEqual(self.last_line(), "exporter: none; it said last: EIO")
+        self.assertEqual(self.last_line(), self.NONE + "; the last one said: EIO")
 
     def test_exporter_that_serves_is_told(self):
         self.write(hold=1)
@@ -72,7 +74,11 @@ class Status(cli.Test):
             lock.flush()
             self.assertEqual(self.last_line(), "exporter: serving 127.0.0.1:19400")
             self.assertEqual(self.status()["exporter"], {"serving": True, "address": "127.0.0.1:19400", "pid": 12, "why": None})
-        self.assertEqual(self.last_line(), "exporter: none; it said last: an old complaint")
+        self.assertEqual(self.last_line(), self.NONE + "; the last one said: an old complaint")
+
+    def test_exporter_is_not_promised_by_who_starts_none(self):
+        self.write(hold=1, state=STATE_DORMANT, reason="CUPTI was not found")
+        self.assertEqual(self.last_line(), "exporter: none")
 
     def test_no_exporter_is_missing_where_nothing_runs(self):
         self.write()
