@@ -11,21 +11,24 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define CS_PAGE_LEFT_OUT_MAX 64
+#define CS_PAGE_COLUMNS_MAX 64
 
 /* All zero but `width`. */
 struct cs_page {
-	unsigned int width;                         /* characters of a line; 0: no limit */
-	const char *left_out[CS_PAGE_LEFT_OUT_MAX]; /* headings; static strings */
-	size_t left_out_count;
+	unsigned int width; /* characters of a line; 0: no limit */
+	struct {
+		const char *table, *heading; /* static strings */
+		bool shown;
+	} columns[CS_PAGE_COLUMNS_MAX]; /* of all tables so far */
+	size_t column_count;
 };
 
-/* Notes that a column is not shown. */
-void cs_page_leave_out(struct cs_page *page, const char *heading);
-/* Not noted so far. */
+/* Notes a column of a table and whether it is shown. */
+void cs_page_note(struct cs_page *page, const char *table, const char *heading, bool shown);
+/* No table has left it out so far. */
 bool cs_page_shows(const struct cs_page *page, const char *heading);
 /* One line that names what was left out and where it is (`elsewhere`: "--json or `| cat`"); nothing when all
- * is shown. */
+ * is shown. A heading that another table of the page still shows is told with its table: "P99 (steps)". */
 void cs_page_print_left_out(const struct cs_page *page, const char *elsewhere, FILE *stream);
 
 #endif

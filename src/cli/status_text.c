@@ -292,6 +292,7 @@ cs_status_print_table(const struct cs_targets *targets, FILE *stream, struct cs_
 		return -ENOMEM;
 	for (size_t i = 0; i < targets->count; i++)
 		add_row(table, targets->items[i]);
+	cs_table_set_name(table, "processes");
 	cs_table_set_expendable(table, expendable);
 	result = cs_table_print(table, stream, page);
 	sum_losses(targets, sums);

@@ -129,6 +129,7 @@ cs_step_summary_print(const struct cs_step_summary *summary, FILE *stream, struc
 		return -ENOMEM;
 	for (size_t i = 0; i < summary->count; i++)
 		add_row(table, &summary->rows[i]);
+	cs_table_set_name(table, "steps");
 	cs_table_set_expendable(table, expendable);
 	result = cs_table_print(table, stream, page);
 	cs_table_destroy(table);

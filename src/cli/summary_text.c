@@ -195,6 +195,7 @@ cs_summary_print(const struct cs_summary *summary, FILE *stream, size_t limit, s
 		fputc('\n', stream);
 	for (size_t i = 0; i < summary->count && (limit == 0 || i < limit); i++)
 		add_row(table, summary->rows[i]);
+	cs_table_set_name(table, "collectives");
 	cs_table_set_expendable(table, expendable);
 	result = cs_table_print(table, stream, page);
 	if (result)

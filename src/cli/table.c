@@ -18,6 +18,7 @@ struct cell {
 };
 
 struct cs_table {
+	const char *name; /* NULL: none given */
 	const char *const *headings;
 	const char *const *expendable; /* NULL: none named */
 	size_t column_count;
@@ -136,6 +137,12 @@ struct layout {
 };
 
 void
+cs_table_set_name(struct cs_table *table, const char *name)
+{
+	table->name = name;
+}
+
+void
 cs_table_set_expendable(struct cs_table *table, const char *const *headings)
 {
 	table->expendable = headings;
@@ -219,9 +226,10 @@ leave_out(const struct cs_table *table, struct layout *layout, struct cs_page *p
 		size_t column = choose(table, layout);
 
 		layout->shown[column] = false;
-		cs_page_leave_out(page, name_of(table, column));
 		find_last(layout);
 	}
+	for (size_t column = 0; page && column < layout->column_count; column++)
+		cs_page_note(page, table->name, name_of(table, column), layout->shown[column]);
 }
 
 /* The end of a line: what does not fit shows that it goes on. */

@@ -27,6 +27,9 @@ void cs_table_destroy(struct cs_table *table); /* NULL is fine */
 void cs_table_add(struct cs_table *table, enum cs_style style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* For the page, to tell columns of several tables apart: a static string. */
+void cs_table_set_name(struct cs_table *table, const char *name);
+
 /* Headings of columns that go first where there is no room for all, in this order; NULL ends the list, which
  * is borrowed until the table is printed. Without it, and when it has been used up, the last column goes. */
 void cs_table_set_expendable(struct cs_table *table, const char *const *headings);

@@ -87,7 +87,7 @@ class Catalog(cli.Test):
             self.assertEqual(process.returncode, 0)
             lines = text.decode().splitlines()
             self.assertLessEqual(max(map(len, lines)), columns)
-            self.assertEqual("Too narrow for SIZE" in lines[-1], columns == 80, lines[-1])
+            self.assertEqual("Too narrow for ROW, SIZE:" in lines[-1], columns == 80, lines[-1])
             self.assertTrue(any(re.match(r"vllm::cross_device_reduce_1stage +all_reduce +vllm_custom( |$)", line) for line in lines))
             self.assertTrue(any(re.match(r"\.\.\.\S*allreduce_fusion_kernel_twoshot_sync +all_reduce ", line) for line in lines))
 

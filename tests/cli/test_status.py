@@ -275,9 +275,14 @@ class Status(cli.Test):
             lines = self.look(columns, "status", "--collectives")
             left_out = re.fullmatch("Too narrow for (.*): widen the terminal, or use --json or `[|] cat`", lines[-1])[1].split(", ")
             seen = [re.split(" {2,}", line.strip()) for line in lines if line.lstrip().startswith(("PID", "OP ", "PHASE "))]
-            for all_of_it, shown in zip(headings, seen):
+            still_there = {name for shown in seen for name in shown}
+            told = []
+            for table, all_of_it, shown in zip(("processes", "steps", "collectives"), headings, seen):
                 self.assertEqual([name for name in all_of_it if name in shown], shown)
-                self.assertLessEqual(set(all_of_it) - set(shown), set(left_out))
+                told += [f"{name} ({table})" if name in still_there else name for name in all_of_it if name not in shown]
+            # What another table still shows has its table's name, all else stands there once.
+            self.assertEqual(left_out, list(dict.fromkeys(told)))
+            left_out = [name.split(" (")[0] for name in left_out]
             for line in lines[:-1]:
                 if re.search("  ", line):
                     self.assertLessEqual(len(line), columns, line)
