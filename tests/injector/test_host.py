@@ -254,8 +254,10 @@ class Host(unittest.TestCase):
         self.assertGreater(segment["foreign"], 0)
         self.assertEqual(segment["lost"]["foreign_owner"], 1)
         kernels, steps = (int(output.split(word)[0].split()[-1]) for word in (" kernels", " steps\nat"))
-        # 25 kernels a step (15 of compute, 10 collectives); what was in an open buffer, 512 KiB, is lost to both.
-        self.assertGreaterEqual(kernels, (steps - 100) * 25)
+        # 25 kernels a step (15 of compute, 10 collectives); what was in an open buffer, 512 KiB, is lost to both, and at the end what the fake's
+        # GPU has not come to: on a busy machine it is a dozen steps behind.
+        buffer = (512 << 10) / 216
+        self.assertGreaterEqual(kernels, steps * 25 - 2 * buffer)
 
     def test_founding_scenario_two_seconds(self):
         truth, errors = self.play(scenario="founding", steps=40, linger=1.0)
