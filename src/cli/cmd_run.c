@@ -197,11 +197,10 @@ static int
 set_injection(const char *library)
 {
 	const char *other = getenv(INJECTION_VARIABLE);
-	struct cs_log_value said;
 
 	if (other && *other && strcmp(other, library) != 0)
-		cs_log_warn(INJECTION_VARIABLE " named another tool, which will not be loaded: path=%s",
-			cs_log_value(&said, other));
+		cs_log_warn(
+			INJECTION_VARIABLE " named another tool, \"%s\", which will not be loaded", other);
 	if (setenv(INJECTION_VARIABLE, library, 1)) {
 		cs_log_error("Cannot set " INJECTION_VARIABLE ": %s", strerror(errno));
 		return -ENOMEM;
@@ -306,7 +305,6 @@ static void
 start_exporter(const struct request *request)
 {
 	static struct cs_settings settings;
-	struct cs_log_value path, why;
 	char directory[CS_PATH_BYTES];
 	pid_t exporter;
 	int result;
@@ -332,8 +330,8 @@ start_exporter(const struct request *request)
 	}
 	result = cs_exporter_start(settings.exporter_path, directory, &exporter);
 	if (result)
-		cs_log_warn("Cannot start the exporter, so there will be no metrics: path=%s error=%s",
-			cs_log_value(&path, settings.exporter_path), cs_log_value(&why, strerror(-result)));
+		cs_log_warn("Cannot start the exporter \"%s\", so there will be no metrics: %s",
+			settings.exporter_path, strerror(-result));
 	else
 		await_exporter(&settings, directory, exporter);
 }

@@ -319,7 +319,7 @@ cs_feed_drain(struct cs_feed *feed)
 	cs_analysis_drain(feed->analysis);
 	cs_analysis_read_counts(feed->analysis, &counts);
 	if (counts.dropped)
-		cs_log_warn("Records are left out whose time cannot be, or for want of memory: "
-			    "count=%" PRIu64,
-			counts.dropped);
+		cs_log_warn("%" PRIu64 " record%s left out, as %s time cannot be, or for want of memory",
+			counts.dropped, counts.dropped == 1 ? " is" : "s are",
+			counts.dropped == 1 ? "its" : "their");
 }

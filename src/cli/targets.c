@@ -247,15 +247,13 @@ say_pids_not_found(const struct cs_targets *targets)
 	for (size_t i = 0; i < targets->query.pid_count; i++)
 		used += (size_t)snprintf(
 			list + used, sizeof(list) - used, "%s%u", i ? ", " : "", targets->query.pids[i]);
-	cs_log_warn("No traced process of pid %s: %s \"%s\"", list,
-		targets->missing ? "there is no directory" : "none in directory", targets->directory);
+	cs_log_warn("No traced process of pid %s%s \"%s\"", list,
+		targets->missing ? ": there is no directory" : " in", targets->directory);
 }
 
 static int
 say_nothing_found(const struct cs_targets *targets)
 {
-	struct cs_log_value said;
-
 	if (targets->query.silent)
 		return CS_EXIT_NOTHING;
 	if (targets->unreadable)
@@ -265,12 +263,13 @@ say_nothing_found(const struct cs_targets *targets)
 	else if (targets->missing)
 		cs_log_warn("No traced process: there is no directory \"%s\"", targets->directory);
 	else
-		cs_log_warn("No traced process: directory=%s", cs_log_value(&said, targets->directory));
+		cs_log_warn("No traced process in \"%s\"", targets->directory);
 	if (targets->query.pid_count == 0 && !targets->ended)
 		cs_log_info("Start one with `collscope run -- COMMAND`; one that runs as another user, or "
 			    "with COLLSCOPE_DIR, is found with --dir DIR");
 	if (targets->ended)
-		cs_log_info("Processes that have ended and left records: count=%zu", targets->ended);
+		cs_log_info("%zu %s ended and left records", targets->ended,
+			targets->ended == 1 ? "process has" : "processes have");
 	return CS_EXIT_NOTHING;
 }
 

@@ -216,7 +216,7 @@ class Control(cli.Test):
 
     def test_one_that_is_not_there(self):
         writer = self.write(hold=1, group=1)
-        self.assertIn("No traced process of pid 1:", self.run_command("pause", "--pid", writer.pid, "--pid", 1, status=1).stderr)
+        self.assertIn(f'No traced process of pid 1 in "{self.dir}"\n', self.run_command("pause", "--pid", writer.pid, "--pid", 1, status=1).stderr)
         writer.close()
         self.assertEqual(writer.requests, [])
 

@@ -152,13 +152,15 @@ class Status(cli.Test):
     def test_running_only_and_none(self):
         self.write()
         done = self.run_command("status", "--running", status=1)
-        self.assertIn("ended and left records: count=1", done.stderr)
+        self.assertEqual(done.stderr, f'collscope: warn: No traced process in "{self.dir}"\ncollscope: info: 1 process has ended and left records\n')
+        self.write(rank=1)
+        self.assertIn("info: 2 processes have ended and left records\n", self.run_command("status", "--running", status=1).stderr)
         self.assertEqual(self.status("--running", status=1)["processes"], [])
 
     def test_nothing(self):
         self.assertEqual(self.status(status=1)["processes"], [])
         self.assertIn("No traced process", self.run_command("status", status=1).stderr)
-        self.assertIn("No traced process of pid 1, 2:", self.run_command("status", "--pid", 1, "--pid", 2, status=1).stderr)
+        self.assertIn(f'No traced process of pid 1, 2 in "{self.dir}"\n', self.run_command("status", "--pid", 1, "--pid", 2, status=1).stderr)
         said = self.run_command("status", "--dir", self.dir + "/none", status=1).stderr
         self.assertIn(f'there is no directory "{self.dir}/none"', said)
         self.assertIn("collscope run -- COMMAND", said)
