@@ -208,11 +208,23 @@ set_injection(const char *library)
 	return 0;
 }
 
-/* Once, to who looks: a person, or who asked for it. A log that nobody asked to be filled stays as it is. */
+/* Port 0: it is known once the exporter has one. */
+static bool
+takes_free_port(const struct cs_settings *settings)
+{
+	char host[sizeof(settings->listen)], port[CS_PORT_BYTES];
+
+	return cs_address_split(settings->listen, host, sizeof(host), port) == 0 &&
+	       strspn(port, "0") == strlen(port);
+}
+
+/* Once, to who looks: a person, or who asked for it, or for a port that nothing else tells. A log that nobody
+ * asked to be filled stays as it is. */
 static void
 tell_metrics(const struct cs_settings *settings, const char *address)
 {
-	int wanted = isatty(STDERR_FILENO) == 1 ? CS_LOG_WARN : CS_LOG_INFO;
+	bool asked = isatty(STDERR_FILENO) == 1 || takes_free_port(settings);
+	int wanted = asked ? CS_LOG_WARN : CS_LOG_INFO;
 
 	if (settings->log_level >= wanted)
 		cs_log_info("Metrics: http://%s/metrics", address);

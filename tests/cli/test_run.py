@@ -320,6 +320,25 @@ class Run(cli.Test):
             os.close(ours)
             self.assertEqual(text.decode().replace("\r", "").replace("info: ", ""), expected + "end\n")
 
+    def test_free_port_is_told(self):
+        """Also where nobody looks: there is no other way to know it."""
+        del self.env["COLLSCOPE_EXPORTER"]
+        exporter = os.path.join(os.environ["CS_BUILD"], "exporter", "collscope-exporter")
+        for attempt in range(50):
+            directory = os.path.join(self.dir, str(attempt))
+            done = self.run_program("true", options=["--exporter-path", exporter, "--listen", "127.0.0.1:0", "--dir", directory])
+            lock = os.path.join(directory, "exporter.lock")
+            for _ in range(2000):  # a busy machine may not have had it up in time
+                if os.path.exists(lock) and os.path.getsize(lock):
+                    break
+                time.sleep(0.01)
+            with open(lock, encoding="ascii") as file:
+                _, pid, _, address = file.read().split()
+            os.kill(int(pid), signal.SIGTERM)
+            if "is not up yet" not in done.stderr:
+                break
+        self.assertEqual(done.stderr, f"collscope: info: Metrics: http://{address}/metrics\n")
+
     def assert_not_started(self, started, *options, status=0, command="true"):
         self.run_program(command, options=options, status=status)
         # Had it been started, it would have been executed before the command: its log would be there.
