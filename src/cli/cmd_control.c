@@ -239,23 +239,49 @@ mark_paused(struct cs_asking *asking)
 	return count;
 }
 
-/* Before they are asked to go on. Who has agreed to a pause just now may show it a moment later. */
+/* Before they are asked. Who has agreed to a pause, or to go on, just now may show it a moment later: unless
+ * as many are paused as are when all that is asked for is news to everybody, it is looked at again. */
 static void
-find_paused(struct cs_asking *asking)
+find_paused(struct cs_asking *asking, size_t expected)
 {
-	if (mark_paused(asking) == asking->count)
+	if (mark_paused(asking) == expected)
 		return;
 	sleep_until(cs_clock_realtime_ns() + STATE_LAG_NS);
 	mark_paused(asking);
 }
 
+static size_t
+count_marked(const struct cs_asking *asking)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < asking->count; i++)
+		count += asking->items[i].result == 0 && asking->items[i].marked;
+	return count;
+}
+
+static void
+say_paused(const struct cs_asking *asking, size_t agreed, bool release)
+{
+	size_t before = count_marked(asking);
+	const char *also = release ? "; CUPTI's subscription is given up as far as it was held" : "";
+
+	if (before == 0)
+		cs_log_info("Paused %zu %s", agreed, agreed == 1 ? "process" : "processes");
+	else if (before < agreed)
+		cs_log_info("Paused %zu of %zu processes: the others were paused already", agreed - before,
+			agreed);
+	else if (agreed == 1)
+		cs_log_info("Nothing to pause: the process was paused already%s", also);
+	else
+		cs_log_info("Nothing to pause: all %zu processes were paused already%s", agreed, also);
+}
+
 static void
 say_resumed(const struct cs_asking *asking, size_t agreed)
 {
-	size_t resumed = 0;
+	size_t resumed = count_marked(asking);
 
-	for (size_t i = 0; i < asking->count; i++)
-		resumed += asking->items[i].result == 0 && asking->items[i].marked;
 	if (resumed == 0)
 		cs_log_info("Nothing to resume: %s",
 			agreed == 1 ? "the process was not paused" : "no process was paused");
@@ -293,15 +319,14 @@ tell_all(const struct request *request, struct cs_asking *asking)
 	size_t agreed;
 	char when[CS_UNITS_MOMENT_BYTES];
 
-	if (request->command == CS_COMMAND_RESUME)
-		find_paused(asking);
+	find_paused(asking, request->command == CS_COMMAND_RESUME ? asking->count : 0);
 	agreed = cs_asking_ask(asking, &question, cs_clock_monotonic_ns() + timeout_ns);
 	say_failures(request, asking, timeout_ns);
 	if (agreed && request->command == CS_COMMAND_RESUME)
 		say_resumed(asking, agreed);
 	if (request->command == CS_COMMAND_PAUSE) {
 		if (agreed)
-			cs_log_info("Paused %zu %s", agreed, agreed == 1 ? "process" : "processes");
+			say_paused(asking, agreed, request->release);
 		say_subscriptions(asking);
 		if (agreed && traced)
 			cs_log_warn("That ended the trace of %zu %s that was to go on until %s", traced,

@@ -103,6 +103,20 @@ class Control(cli.Test):
         writer.close()
         self.assertEqual([r[3] for r in self.asked(writer)], [(1 << 32) + 500000])
 
+    def test_pause_says_how_many_it_paused(self):
+        paused = [self.write(rank=rank, hold=1, state=5) for rank in range(2)]
+        said = "collscope: info: Nothing to pause: all 2 processes were paused already"
+        self.assertEqual(self.run_command("pause", "--all").stderr, said + "\n")
+        self.assertEqual(self.run_command("pause", "--all", "--release").stderr,
+                         said + "; CUPTI's subscription is given up as far as it was held\n")
+        self.assertIn("Nothing to pause: the process was paused already\n", self.run_command("pause", "--pid", paused[0].pid, "--only").stderr)
+        running = self.write(rank=2, hold=1)
+        self.assertEqual(self.run_command("pause", "--all").stderr, "collscope: info: Paused 1 of 3 processes: the others were paused already\n")
+        self.assertEqual(self.run_command("pause", "--pid", running.pid, "--only").stderr, "collscope: info: Paused 1 process\n")
+        for writer, asked in zip(paused + [running], (4, 3, 2)):
+            writer.close()
+            self.assertEqual([request[0] for request in writer.requests], [PAUSE] * asked, "all are asked: who knows what has changed meanwhile")
+
     def test_pause_tells_of_the_trace_that_it_ends(self):
         self.write(rank=0, hold=1, asked_ms=3600000)
         self.write(rank=1, hold=1)
