@@ -9,6 +9,8 @@
 #define LONGEST_NS (3600 * CS_NS_PER_S)
 #define PAST_NS    (86400 * CS_NS_PER_S)
 #define FUTURE_NS  (86400 * CS_NS_PER_S)
+/* After tracing was switched off: what had been launched before has begun. */
+#define BEGUN_NS (3 * CS_NS_PER_S)
 
 static void
 emit(void *context, const struct cs_record *record)
@@ -60,9 +62,10 @@ cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns)
 }
 
 void
-cs_activity_note_set_back(struct cs_activity *activity)
+cs_activity_note_set(struct cs_activity *activity, bool back)
 {
-	if (activity->reopened_ns == UINT64_MAX)
+	activity->set_forward |= !back;
+	if (!back || activity->reopened_ns == UINT64_MAX)
 		return;
 	activity->closed_ns = UINT64_MAX;
 	activity->reopened_ns = UINT64_MAX;
@@ -72,6 +75,14 @@ static inline bool
 outside_windows(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
 {
 	return end_ns > activity->closed_ns && start_ns < activity->reopened_ns;
+}
+
+/* Neither launched before the one edge nor after the other: it is by another clock. */
+static bool
+between_windows(const struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
+{
+	return start_ns > activity->closed_ns && start_ns - activity->closed_ns > BEGUN_NS &&
+	       end_ns < activity->reopened_ns && activity->reopened_ns != UINT64_MAX;
 }
 
 static inline uint32_t
@@ -105,8 +116,13 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 		activity->strange += times_sound(start_ns, end_ns);
 		return false;
 	}
-	if (__builtin_expect(outside_windows(activity, start_ns, end_ns), 0))
+	if (__builtin_expect(outside_windows(activity, start_ns, end_ns), 0)) {
+		if (activity->set_forward && between_windows(activity, start_ns, end_ns)) {
+			activity->bad++;
+			activity->strange++;
+		}
 		return false;
+	}
 	gpu = cs_activity_gpu(activity, device);
 	if (__builtin_expect(gpu < 0, 0)) {
 		if (activity->waits) {

@@ -10,7 +10,8 @@
  *
  * Nothing is held back: all runs are closed at the end of a buffer. Records with impossible times are counted
  * (LOSS BAD_TIMESTAMP) and left out: zero, end before start, lasting over an hour, or more than a day from
- * now, which is what another tool's clock looks like (timebase.h) and counted as strange.
+ * now, which is what another tool's clock looks like (timebase.h) and counted as strange. So are those that a
+ * clock which was set puts between two windows (cs_activity_note_set).
  *
  * stream_id of a record has CUPTI's context id folded into its top 8 bits, since stream ids are unique per
  * context only.
@@ -39,6 +40,7 @@ struct cs_activity {
 	_Atomic int8_t gpu_of_device[CS_DEVICES_MAX]; /* CUDA ordinal -> GPU index + 1; 0 unknown */
 	uint64_t closed_ns;              /* when tracing was last switched off, UINT64_MAX never */
 	uint64_t reopened_ns;            /* when it was switched on after that, UINT64_MAX not yet */
+	bool set_forward;                /* CLOCK_REALTIME was, at some time */
 	_Atomic uint64_t wanted_devices; /* one bit per device that records named in vain */
 	struct cs_coalesce coalesce;
 	struct cs_launches launches;
@@ -71,9 +73,11 @@ int cs_activity_gpu(const struct cs_activity *activity, uint32_t device); /* -1 
  */
 void cs_activity_note_close(struct cs_activity *activity, uint64_t now_ns);
 void cs_activity_note_open(struct cs_activity *activity, uint64_t now_ns);
-/* CLOCK_REALTIME has been set back: what is traced now may seem to lie between the two, for as long as
- * tracing was off before, and they are forgotten. While it is off there is no such thing. As above. */
-void cs_activity_note_set_back(struct cs_activity *activity);
+/* CLOCK_REALTIME has been set. Back: what is traced now may seem to lie between the two, for as long as
+ * tracing was off before, and they are forgotten. While it is off there is no such thing. Forward: CUPTI may
+ * go on by the old clock, and then all that is traced lies there. What lies there and is no straggler is
+ * counted as strange from then on. As above. */
+void cs_activity_note_set(struct cs_activity *activity, bool back);
 
 /* Walks with `next`, cuptiActivityGetNextRecord of the library that filled the buffer. Adds to STATUS. When
  * CUPTI gives up before the end of the buffer the rest counts as one lost record (LOSS CUPTI_DROPPED). */

@@ -196,10 +196,10 @@ cs_delivery_note_edge(bool open, uint64_t now_ns)
 }
 
 void
-cs_delivery_note_set_back(void)
+cs_delivery_note_set(bool back)
 {
 	pthread_mutex_lock(&parse_lock);
-	cs_activity_note_set_back(&activity);
+	cs_activity_note_set(&activity, back);
 	pthread_mutex_unlock(&parse_lock);
 }
 

@@ -24,9 +24,9 @@ int cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *wri
 CUptiResult cs_delivery_register(const struct cs_cupti_api *cupti);
 
 struct cs_buffers *cs_delivery_buffers(void);
-/* cs_activity_note_close, _open; and _set_back. */
+/* cs_activity_note_close, _open; and _set. */
 void cs_delivery_note_edge(bool open, uint64_t now_ns);
-void cs_delivery_note_set_back(void);
+void cs_delivery_note_set(bool back);
 /* cs_labels_settle, under the parser's lock. Worker, after a flush. */
 uint64_t cs_delivery_settle(uint64_t now_ns);
 void cs_delivery_set_gpu(uint32_t device, int gpu);

@@ -316,11 +316,11 @@ test_clock_set_back(void **state)
 
 	(void)state;
 	cs_activity_note_close(&activity, START - 900000);
-	cs_activity_note_set_back(&activity); /* what had been launched before is outside as ever */
+	cs_activity_note_set(&activity, true); /* what had been launched before is outside as ever */
 	add_kernel("ar", START - 950000, START, 1);
 	assert_int_equal(parse(records, 64), 0);
 	cs_activity_note_open(&activity, START);
-	cs_activity_note_set_back(&activity);
+	cs_activity_note_set(&activity, true);
 	used = 0;
 	add_kernel("ar", START - 600000, START - 590000, 1);
 	assert_int_equal(parse(records, 64), 1);
@@ -329,6 +329,32 @@ test_clock_set_back(void **state)
 	used = 0;
 	add_kernel("ar", START - 501000, START - 100000, 1);
 	assert_int_equal(parse(records, 64), 0);
+}
+
+/* The clock is set forward by 0.5 s, and CUPTI goes on by the old one: nothing seems to lie in a window. */
+static void
+test_clock_set_forward(void **state)
+{
+	const uint64_t opened_ns = START - 100000000, closed_ns = opened_ns - 10 * CS_NS_PER_S;
+	struct cs_record records[64];
+
+	(void)state;
+	cs_activity_note_close(&activity, closed_ns);
+	cs_activity_note_open(&activity, opened_ns);
+	add_kernel("ar", opened_ns - 500000000, opened_ns - 499000000, 1);
+	assert_int_equal(parse(records, 64), 0);
+	assert_int_equal(activity.strange_total, 0);
+	cs_activity_note_set(&activity, false);
+	assert_int_equal(parse(records, 64), 1);
+	assert_int_equal(records[0].type, CS_RECORD_LOSS);
+	assert_int_equal(activity.strange_total, 1);
+	assert_int_equal(lost(CS_LOSS_BAD_TIMESTAMP), 1);
+	/* Those are stragglers as ever. */
+	used = 0;
+	add_kernel("ar", closed_ns + 1000, closed_ns + 2 * CS_NS_PER_S, 1);
+	add_kernel("ar", closed_ns - 1000, closed_ns + 5 * CS_NS_PER_S, 1);
+	assert_int_equal(parse(records, 64), 0);
+	assert_int_equal(activity.strange_total, 1);
 }
 
 static void
@@ -455,6 +481,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_window_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clock_set_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_set_forward, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits_for_a_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_buffer, setup, teardown),

@@ -55,9 +55,9 @@ cs_delivery_pace_take(struct cs_pace *pace)
 }
 
 void
-cs_delivery_note_set_back(void)
+cs_delivery_note_set(bool back)
 {
-	set_back++;
+	set_back += back;
 }
 
 bool
