@@ -106,7 +106,8 @@ cs_ingest_new(const struct cs_ingest_options *options, struct cs_ingest **ingest
 	}
 	result = cs_analysis_new(&analysis_options, &sink, &made->analysis, complaint, sizeof(complaint));
 	if (result < 0) {
-		cs_error_set(error, result, "%s", *complaint ? complaint : strerror(-result));
+		cs_error_set(error, result, "%s%s", *complaint ? "cannot use the step rules: " : "",
+			*complaint ? complaint : strerror(-result));
 		goto fail;
 	}
 	made->started_ns = cs_clock_realtime_ns();
@@ -122,6 +123,12 @@ fail:
 	free(made->directory);
 	free(made);
 	return result;
+}
+
+const char *
+cs_ingest_directory(const struct cs_ingest *ingest)
+{
+	return ingest->directory;
 }
 
 void

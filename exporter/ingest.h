@@ -48,6 +48,8 @@ void cs_ingest_destroy(struct cs_ingest *ingest);
 size_t cs_ingest_turn(struct cs_ingest *ingest);
 /* Looks now; before leaving, so that segments whose linger time has just ended go, too. */
 void cs_ingest_look(struct cs_ingest *ingest);
+/* The run directory; of the ingest. */
+const char *cs_ingest_directory(const struct cs_ingest *ingest);
 /* Since how long no writer has been alive; 0: one is. */
 uint64_t cs_ingest_alone_ns(struct cs_ingest *ingest);
 

@@ -178,7 +178,12 @@ open_ingest(struct exporter *exporter, struct cs_error *error)
 		.read_only = exporter->read_only,
 	};
 
-	return cs_ingest_new(&ingest_options, &exporter->ingest, error);
+	int result = cs_ingest_new(&ingest_options, &exporter->ingest, error);
+
+	if (result < 0 && *options->steps)
+		return cs_error_wrap(error, result, "%s %s",
+			options->automatic ? "COLLSCOPE_STEPS" : "--collscope.steps", options->steps);
+	return result;
 }
 
 static int
@@ -228,10 +233,11 @@ start(struct exporter *exporter, struct cs_error *error)
 		result = take_lock(exporter, error);
 	if (result == 0) {
 		keep_log(exporter);
-		result = open_listeners(exporter, error);
-	}
-	if (result == 0)
 		result = open_ingest(exporter, error);
+	}
+	/* Last: who can connect is served. */
+	if (result == 0)
+		result = open_listeners(exporter, error);
 	if (result < 0)
 		return result;
 	cs_ingest_turn(exporter->ingest);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
+#include "address.h"
 #include "clock.h"
 #include "environment.h"
 
@@ -284,6 +285,23 @@ parse_flag(struct cs_options *options, char *const *argv, int argc, int *at, enu
 	return set_value(options, row, value, error);
 }
 
+/* Those of the command line. What somebody else's variable says, which a traced process hands on with
+ * --collscope.auto, is found out when it listens: then there is a log, where people look. */
+static int
+check_addresses(const struct cs_options *options, struct cs_error *error)
+{
+	char host[CS_OPTION_LISTEN_BYTES], port[CS_PORT_BYTES];
+
+	for (size_t i = 0; i < options->listen_count; i++) {
+		if (cs_address_split(options->listen[i], host, sizeof(host), port) < 0)
+			return cs_error_set(error, -EINVAL,
+				"--web.listen-address needs " CS_ADDRESS_FORMS
+				" with a port from 0 to 65535, not \"%s\"",
+				options->listen[i]);
+	}
+	return 0;
+}
+
 static int
 check(const struct cs_options *options, struct cs_error *error)
 {
@@ -329,7 +347,9 @@ cs_options_parse(struct cs_options *options, int argc, char *const *argv, char *
 		return result;
 	if (options->automatic && !level_given)
 		options->log_level = CS_LOG_WARN;
-	return check(options, error);
+	if (listen_given && !options->automatic)
+		result = check_addresses(options, error);
+	return result < 0 ? result : check(options, error);
 }
 
 void

@@ -6,6 +6,7 @@
 #include "segment/segment_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,15 +102,25 @@ write_row(void *context, const struct cs_traced *traced)
 	const struct cs_dictionary *dictionary = traced->dictionary;
 	uint64_t mode = load(&traced->status.mode);
 	const char *state, *reason;
+	char silent[96];
+	uint64_t silent_ns;
 	struct row *row;
 
 	if (!dictionary || rows->count == CS_PROCESSES_MAX)
 		return;
 	state = cs_segment_state_word(
 		&traced->status, traced->stage == CS_TRACED_LIVE, cs_clock_realtime_ns());
+	silent_ns = cs_segment_silent_ns(
+		&traced->status, traced->stage == CS_TRACED_LIVE, cs_clock_realtime_ns());
 	reason = dictionary->process.reason;
 	if (!*reason && strcmp(state, CS_SEGMENT_STATE_ENDED) == 0)
 		reason = "without a word: killed, or crashed";
+	if (silent_ns) {
+		snprintf(silent, sizeof(silent),
+			"no sign from the profiler's thread for %" PRIu64 " s: is the process stopped?",
+			(uint64_t)(silent_ns / CS_NS_PER_S));
+		reason = silent;
+	}
 	row = &rows->items[rows->count++];
 	*row = (struct row){.gpu = traced->gpu,
 		.rank = traced->rank,
@@ -131,9 +142,9 @@ write_row(void *context, const struct cs_traced *traced)
 	row->bytes = rows->text.length - row->at;
 }
 
-/* Returns how many; of those *ended_count are no more. */
+/* No table where it would have no rows. Returns how many; of those *ended_count are no more. */
 static size_t
-write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest, size_t *ended_count)
+write_table(struct cs_buffer *buffer, struct cs_ingest *ingest, size_t *ended_count)
 {
 	struct rows rows = {.count = 0};
 
@@ -143,8 +154,15 @@ write_rows(struct cs_buffer *buffer, struct cs_ingest *ingest, size_t *ended_cou
 		buffer->failed = true;
 	else
 		qsort(rows.items, rows.count, sizeof(rows.items[0]), compare_rows);
+	if (rows.count)
+		cs_buffer_text(buffer,
+			"<table><thead><tr><th>GPU</th><th>Rank</th><th>PID</th><th>Command</th>"
+			"<th>Mode</th><th>State</th><th>Collectives</th><th>Lost</th><th>Reason</th></tr>"
+			"</thead><tbody>\n");
 	for (size_t i = 0; i < rows.count && !buffer->failed; i++)
 		cs_buffer_bytes(buffer, rows.text.data + rows.items[i].at, rows.items[i].bytes);
+	if (rows.count)
+		cs_buffer_text(buffer, "</tbody></table>\n");
 	cs_buffer_fini(&rows.text);
 	*ended_count = rows.ended_count;
 	return rows.count;
@@ -192,13 +210,9 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 		"</style></head><body>\n<h1>collscope</h1>\n<p>Version " CS_VERSION
 		". Which collective ran, how long it took, and what it did to the step.</p>\n<p><a href=\"");
 	cs_page_text(buffer, telemetry_path);
-	cs_buffer_text(buffer,
-		"\">Metrics</a> &middot; <a href=\"/-/healthy\">health</a> &middot; "
-		"<a href=\"/-/ready\">readiness</a></p>\n<h2>Processes</h2>\n"
-		"<table><thead><tr><th>GPU</th><th>Rank</th><th>PID</th><th>Command</th><th>Mode</th>"
-		"<th>State</th><th>Collectives</th><th>Lost</th><th>Reason</th></tr></thead><tbody>\n");
-	count = write_rows(buffer, ingest, &ended_count);
-	cs_buffer_text(buffer, "</tbody></table>\n");
+	cs_buffer_text(buffer, "\">Metrics</a> &middot; <a href=\"/-/healthy\">health</a> &middot; "
+			       "<a href=\"/-/ready\">readiness</a></p>\n<h2>Processes</h2>\n");
+	count = write_table(buffer, ingest, &ended_count);
 	if (ended_count)
 		cs_buffer_format(buffer,
 			"<p>%zu running, %zu ended: what an ended process did is served until "
@@ -211,6 +225,7 @@ cs_page_write(struct cs_buffer *buffer, struct cs_ingest *ingest, const char *te
 			"<code>CUDA_INJECTION64_PATH</code> set to <code>libcollscope.so</code>.</p>\n");
 	cs_buffer_text(buffer, "<p>More on the command line: <code>collscope status</code>, "
 			       "<code>collscope status --collectives</code>, <code>collscope top</code>, "
-			       "<code>collscope dump</code>.</p>\n"
-			       "</body></html>\n");
+			       "<code>collscope dump</code>; each with <code>--dir ");
+	cs_page_text(buffer, cs_ingest_directory(ingest));
+	cs_buffer_text(buffer, "</code> where that is not where it looks.</p>\n</body></html>\n");
 }

@@ -149,6 +149,19 @@ reject_past_room(struct cs_processes *processes, enum cs_rejection reason, uid_t
 	processes->past_said = true;
 }
 
+static bool
+others_of_owner(const struct cs_processes *processes, const struct cs_rejected *rejected)
+{
+	for (size_t i = 0; i < processes->rejected_count; i++) {
+		const struct cs_rejected *other = &processes->rejected[i];
+
+		if (other != rejected && other->reason == CS_REJECTION_PERMISSION &&
+			other->owner == rejected->owner)
+			return true;
+	}
+	return false;
+}
+
 static void
 reject(struct cs_processes *processes, const char *name, const struct stat *file, int code,
 	const char *sentence, uint64_t now_ns)
@@ -173,13 +186,13 @@ reject(struct cs_processes *processes, const char *name, const struct stat *file
 	rejected->reason = reason;
 	rejected->owner = file->st_uid;
 	rejected->in_directory = true;
-	/* A segment that is being filled is no news. */
-	if (is_news && reason == CS_REJECTION_PERMISSION)
+	/* A segment that is being filled is no news, nor are the other ranks' of the same user. */
+	if (is_news && reason == CS_REJECTION_PERMISSION && !others_of_owner(processes, rejected))
 		cs_log_warn("A segment cannot be used: run the exporter as the user who runs the server, uid "
 			    "%u, and not as uid %u reason=%s error=%s",
 			(unsigned int)file->st_uid, (unsigned int)geteuid(), cs_rejection_name(reason),
 			cs_log_value(&said, sentence));
-	else if (is_news && reason != CS_REJECTION_INCOMPLETE)
+	else if (is_news && reason != CS_REJECTION_INCOMPLETE && reason != CS_REJECTION_PERMISSION)
 		cs_log_warn("A segment cannot be used reason=%s error=%s", cs_rejection_name(reason),
 			cs_log_value(&said, sentence));
 }

@@ -12,10 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The worker beats several times a second; after this long the process is stopped, or its machine is
- * drowning. */
-#define HEARTBEAT_LATE_NS (5 * CS_NS_PER_S)
-
 uint64_t
 cs_status_records(const struct cs_target *target)
 {
@@ -261,7 +257,7 @@ static void
 print_remarks(FILE *stream, const struct cs_target *target, const struct loss_sum *sums)
 {
 	const struct cs_status *status = &target->status;
-	uint64_t now_ns = cs_clock_realtime_ns();
+	uint64_t silent_ns = cs_segment_silent_ns(status, target->alive, cs_clock_realtime_ns());
 	char text[CS_UNITS_TEXT_BYTES];
 
 	print_own_losses(stream, target, sums);
@@ -272,9 +268,9 @@ print_remarks(FILE *stream, const struct cs_target *target, const struct loss_su
 			stream, status->unlabelled, CS_UNLABELLED_REASON_COUNT, cs_unlabelled_reason_name);
 		fputc('\n', stream);
 	}
-	if (target->alive && status->heartbeat_ns && now_ns > status->heartbeat_ns + HEARTBEAT_LATE_NS)
+	if (silent_ns)
 		fprintf(stream, "%u: no sign from the profiler's thread for %s: is the process stopped?\n",
-			target->pid, cs_units_format_duration(now_ns - status->heartbeat_ns, text));
+			target->pid, cs_units_format_duration(silent_ns, text));
 }
 
 int

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "segment_state.h"
 
+#include "clock.h"
+
 /* About one a window is normal. */
 #define EDGE_LOSSES_PER_WINDOW 2U
+#define HEARTBEAT_LATE_NS      (5 * CS_NS_PER_S)
 
 uint64_t
 cs_segment_lost(const struct cs_status *status)
@@ -35,6 +38,18 @@ cs_segment_request_until_ns(const struct cs_status *status, bool alive, uint64_t
 		    status->state == CS_STATE_IDLE;
 
 	return alive && able && status->request_until_ns > now_ns ? status->request_until_ns : 0;
+}
+
+uint64_t
+cs_segment_silent_ns(const struct cs_status *status, bool alive, uint64_t now_ns)
+{
+	/* A word may change between two looks, so each is looked at once. */
+	uint64_t beat_ns = status->heartbeat_ns;
+	uint64_t state = status->state;
+
+	if (!alive || beat_ns == 0 || state == CS_STATE_DORMANT || state == CS_STATE_EXITED)
+		return 0;
+	return now_ns > beat_ns && now_ns - beat_ns > HEARTBEAT_LATE_NS ? now_ns - beat_ns : 0;
 }
 
 const char *

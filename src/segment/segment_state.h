@@ -21,6 +21,9 @@ uint64_t cs_segment_request_until_ns(const struct cs_status *status, bool alive,
 /* What the writer is doing; "ended" once it has gone without having said so (killed, crashed), "tracing" all
  * through a trace on request, "sampling" between the windows of sample mode. */
 const char *cs_segment_state_word(const struct cs_status *status, bool alive, uint64_t now_ns);
+/* For how long the worker of a living writer has given no sign, from 5 s on; 0: it does, or has none that
+ * could. The worker beats several times a second: the process is stopped, or its machine is drowning. */
+uint64_t cs_segment_silent_ns(const struct cs_status *status, bool alive, uint64_t now_ns);
 #define CS_SEGMENT_STATE_ENDED "ended"
 
 #endif

@@ -45,8 +45,17 @@ class Life(Case):
         self.assertIn("absolute", text)
         for address in ("nonsense", "127.0.0.1:65536", "127.0.0.1:99999"):
             code, text = self.fails(f"--collscope.dir={self.directory}", f"--web.listen-address={address}")
+            self.assertEqual(code, 2)
+            self.assertIn(f'--web.listen-address needs HOST:PORT, [IPV6]:PORT or :PORT with a port from 0 to 65535, not "{address}"', text)
+            # Whoever started it with this variable finds the reason in its log.
+            with unittest.mock.patch.dict(os.environ, {"COLLSCOPE_LISTEN": address}):
+                code, text = self.fails(f"--collscope.dir={self.directory}")
             self.assertEqual(code, 1)
             self.assertIn("HOST:PORT", text)
+        code, text = self.fails(f"--collscope.dir={self.directory}", "--web.listen-address=127.0.0.1:0", f"--collscope.steps={self.directory}/none")
+        self.assertEqual(code, 1)
+        self.assertIn(f"--collscope.steps {self.directory}/none: cannot use the step rules: ", text)
+        self.assertNotIn("Listening", text)
 
     def test_second_instance(self):
         server = self.exporter()

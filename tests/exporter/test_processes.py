@@ -9,14 +9,14 @@ import tempfile
 import time
 import unittest
 
-from exporter import (AT_ONCE, BAD_TIMESTAMP, CPU, DEEP, DEPTH, EXITED, EXPORTER, HOST_MEMORY, POOL_EMPTY, STATE, TRACE, TRACING_RESTS,
+from exporter import (AT_ONCE, BAD_TIMESTAMP, CPU, DEEP, DEPTH, DORMANT, EXITED, EXPORTER, HEARTBEAT, HOST_MEMORY, POOL_EMPTY, STATE, TRACE, TRACING_RESTS,
                       UNLABELLED, US, WINDOWS_DEEP, WINDOWS_SKIPPED, Case, pick, run_together, wait_for)
 
 
 class Processes(Case):
     def page_rows(self, server):
         page = server.get("/")[2].decode()
-        return [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr.*?</tr>", page.split("<tbody>")[1])]
+        return [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr.*?</tr>", page.partition("<tbody>")[2])]
 
     def test_information_and_counters(self):
         writer, label = self.rank(3, 8, size="unknown")
@@ -146,24 +146,44 @@ class Processes(Case):
             (directory / f"7-{number}.seg").unlink()
         wait_for(lambda: pick(server.samples(), "exporter_segments_rejected") == 100)
 
+    def test_stopped_process(self):
+        """Its state is of before: the page says that there has been no sign of it since, of one that lives and could give one."""
+        stopped, _ = self.rank(0, 3)
+        dormant, _ = self.rank(1, 3)
+        beating, _ = self.rank(2, 3)
+        long_ago = time.time_ns() - 30 * 10**9
+        for writer in (stopped, dormant):
+            writer.say("status", HEARTBEAT, long_ago)
+        dormant.say("status", STATE, DORMANT)
+        beating.say("status", HEARTBEAT, time.time_ns() + 3600 * 10**9)
+        server = self.exporter()
+        wait_for(lambda: len(self.page_rows(server)) == 3)
+        reasons = {row[1]: row[8] for row in self.page_rows(server)}
+        self.assertRegex(reasons["0"], "^no sign from the profiler&#39;s thread for [0-9]+ s: is the process stopped[?]$")
+        self.assertEqual((reasons["1"], reasons["2"]), ("", ""))
+
     def test_wrong_user(self):
-        """Segments that it may not open: log and page say whose they are and what to do, and do not deny that there are some."""
-        writer, _ = self.rank(0, 1)
+        """Segments that it may not open: log and page say whose they are and what to do, once, and do not deny that there are some."""
+        writer, _ = self.rank(0, 2)
+        other, _ = self.rank(1, 2)
         program = shutil.copy(EXPORTER, tempfile.mkdtemp(prefix="collscope-exporter-"))
         self.addCleanup(shutil.rmtree, os.path.dirname(program))
         os.chmod(os.path.dirname(program), 0o755)
         os.chmod(self.directory, 0o777)
         os.chmod(writer.path, 0o000)
+        os.chmod(other.path, 0o000)
         uid = 65534 if os.geteuid() == 0 else os.geteuid()
         server = self.exporter(program=program, cwd="/", **({"user": uid, "group": uid} if os.geteuid() == 0 else {}))
-        wait_for(lambda: pick(server.samples(), "exporter_segments_rejected", reason="permission") == 1)
+        wait_for(lambda: pick(server.samples(), "exporter_segments_rejected", reason="permission") == 2)
         page = server.get("/")[2].decode()
-        self.assertIn(f"may not open: 1 (<code>permission</code>), of uid {os.geteuid()}. It runs as uid {uid}: run it as the user", page)
+        self.assertIn(f"may not open: 2 (<code>permission</code>), of uid {os.geteuid()}. It runs as uid {uid}: run it as the user", page)
         self.assertNotIn("No traced process", page)
         self.assertIn(f'msg="A segment cannot be used: run the exporter as the user who runs the server, uid {os.geteuid()}, and not as uid {uid}" '
                       f'reason=permission error="', server.output())
+        self.assertEqual(server.output().count("A segment cannot be used"), 1)
         os.chmod(writer.path, 0o444)
-        wait_for(lambda: len(self.page_rows(server)) == 1)
+        os.chmod(other.path, 0o444)
+        wait_for(lambda: len(self.page_rows(server)) == 2)
         self.assertNotIn("may not open", server.get("/")[2].decode())
         (pathlib.Path(self.directory) / "7-7.seg").write_bytes(b"x" * 8192)
         os.chmod(pathlib.Path(self.directory) / "7-7.seg", 0o444)
