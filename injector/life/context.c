@@ -8,6 +8,7 @@
 #include "records/delivery.h"
 #include "release.h"
 #include "segment/rundir.h"
+#include "thread.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -87,8 +88,10 @@ create(struct cs_instance *instance)
 int
 cs_context_bring_to_life(struct cs_instance *instance)
 {
+	sigset_t before;
 	int result = 0;
 
+	cs_thread_hold_signals(&before);
 	pthread_mutex_lock(&life_lock);
 	if (!alive && cs_instance_active()) {
 		alive = true;
@@ -97,6 +100,7 @@ cs_context_bring_to_life(struct cs_instance *instance)
 			cs_release_elsewhere(instance);
 	}
 	pthread_mutex_unlock(&life_lock);
+	cs_thread_release_signals(&before);
 	return result;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "library.h"
 
+#include "thread.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -31,9 +33,13 @@ cs_library_open(const char *name, int flags, const char **why)
 void
 cs_library_visit(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context)
 {
+	sigset_t before;
+
+	cs_thread_hold_signals(&before);
 	pthread_mutex_lock(&visit_lock);
 	dl_iterate_phdr(visit, context);
 	pthread_mutex_unlock(&visit_lock);
+	cs_thread_release_signals(&before);
 }
 
 void

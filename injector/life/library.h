@@ -14,8 +14,9 @@
  * initialise. */
 void *cs_library_open(const char *name, int flags, const char **why);
 
-/* dl_iterate_phdr, while no thread of the host forks: a child that is made meanwhile finds the loader's lock
- * taken for ever, and waits for it in its next dlopen or exception (glibc 2.36). Start-up and worker. */
+/* dl_iterate_phdr, while no thread of the host forks and no signal comes to this one: a child that is made
+ * meanwhile finds the loader's lock taken for ever, and waits for it in its next dlopen or exception
+ * (glibc 2.36). Start-up and worker. */
 void cs_library_visit(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context);
 /* Around fork. */
 void cs_library_hold(bool hold);

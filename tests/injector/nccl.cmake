@@ -3,7 +3,8 @@
 set(CS_INJECTOR_DIR ${CMAKE_SOURCE_DIR}/injector)
 file(GLOB CS_NCCL_SOURCES CONFIGURE_DEPENDS ${CS_INJECTOR_DIR}/nccl/*.c ${CS_INJECTOR_DIR}/nvtx/*.c)
 set(CS_NCCL_TEST_SOURCES instance_double.c ${CS_NCCL_SOURCES} ${CS_INJECTOR_DIR}/labels/announce.c ${CS_INJECTOR_DIR}/life/thread_slot.c
-    ${CS_INJECTOR_DIR}/life/library.c)
+    ${CS_INJECTOR_DIR}/life/library.c
+    ${CS_INJECTOR_DIR}/life/thread.c)
 foreach(name announce nccl_profiler nvtx)
     cs_unit_test(test_${name} SOURCES test_${name}.c ${CS_NCCL_TEST_SOURCES} LIBS cs_reader cs::cuda_headers ${CMAKE_DL_LIBS})
     target_include_directories(test_${name} PRIVATE ${CS_INJECTOR_DIR})

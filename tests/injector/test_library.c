@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -49,7 +50,6 @@ test_fork_waits(void **state)
 	pid_t child;
 
 	(void)state;
-	cs_fork_register();
 	assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
 	while (!atomic_load(&inside))
 		usleep(1000);
@@ -66,10 +66,51 @@ test_fork_waits(void **state)
 	cs_library_visit(pass, NULL);
 }
 
+static _Atomic int children;
+
+static void
+fork_in_handler(int number)
+{
+	int status = 1;
+	pid_t child = fork();
+
+	(void)number;
+	if (child == 0)
+		_exit(0);
+	if (waitpid(child, &status, 0) == child && status == 0)
+		atomic_fetch_add(&children, 1);
+}
+
+static int
+interrupt(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info, (void)bytes, (void)context;
+	raise(SIGUSR1);
+	return 1;
+}
+
+/* The handler would wait for its own thread. It runs when the look is over, and once. */
+static void
+test_handler_forks(void **state)
+{
+	const struct sigaction forks = {.sa_handler = fork_in_handler};
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &forks, NULL), 0);
+	alarm(60); /* instead of for ever */
+	cs_library_visit(interrupt, NULL);
+	alarm(0);
+	assert_int_equal(atomic_load(&children), 1);
+	assert_int_equal(raise(SIGUSR1), 0); /* its mask is as before */
+	assert_int_equal(atomic_load(&children), 2);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_fork_waits)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_handler_forks), cmocka_unit_test(test_fork_waits)};
 
+	cs_fork_register();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
