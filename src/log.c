@@ -27,6 +27,8 @@
 /* Longest formatted message. Escaping makes at most six bytes of one (\u00XX). */
 #define MESSAGE_BYTES 1024
 #define LINE_BYTES    (6 * MESSAGE_BYTES + 256)
+/* "...", at the end of a message that had no room. */
+#define CUT_BYTES 3
 
 static const char *log_component = "collscope";
 static enum cs_log_level log_level = CS_LOG_WARN;
@@ -189,9 +191,26 @@ needs_quotes(const char *value, size_t length)
 }
 
 static bool
+is_of_name(char byte)
+{
+	return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_';
+}
+
+/* The "..." at the end of a message that was cut, and what is left before it of the name of a pair. */
+static bool
+is_cut_name(const char *message, size_t length, size_t at)
+{
+	at += message[at] == ' ';
+	while (at < length && is_of_name(message[at]))
+		at++;
+	return length - at == CUT_BYTES;
+}
+
+static bool
 is_end(const struct pairs *pairs, const char *message, size_t length, size_t at)
 {
-	return at == length || (message[at] == ' ' && pairs->end[at] != 0);
+	return at == length || (message[at] == ' ' && pairs->end[at] != 0) ||
+	       (pairs->is_cut && is_cut_name(message, length, at));
 }
 
 /* Where the value begins of the pair whose name begins at `at`; 0: there is none. */
@@ -200,8 +219,7 @@ value_start(const char *message, size_t length, size_t at)
 {
 	if (at == length || message[at] < 'a' || message[at] > 'z')
 		return 0;
-	while (at < length && ((message[at] >= 'a' && message[at] <= 'z') ||
-				      (message[at] >= '0' && message[at] <= '9') || message[at] == '_'))
+	while (at < length && is_of_name(message[at]))
 		at++;
 	return at < length && message[at] == '=' ? at + 1 : 0;
 }
@@ -241,11 +259,12 @@ find_pairs(struct pairs *pairs, const char *message, size_t length)
 	return start;
 }
 
-/* ` name=value`, or `,"name":"value"` as JSON, for each pair from `at` on. */
+/* ` name=value`, or `,"name":"value"` as JSON, for each pair from `at` on. A name whose value had no room is
+ * left out. */
 static void
 put_pairs(struct line *line, const struct pairs *pairs, const char *message, size_t length, size_t at)
 {
-	while (at < length) {
+	while (at < length && message[at] == ' ' && pairs->end[at] != 0) {
 		size_t value = value_start(message, length, at + 1);
 		size_t stop = pairs->end[at];
 		size_t name_bytes = value - 1 - (at + 1);
@@ -428,7 +447,7 @@ cs_log(enum cs_log_level level, const char *format, ...)
 	is_cut = (size_t)length >= sizeof(message);
 	if (is_cut) {
 		length = sizeof(message) - 1;
-		memcpy(message + sizeof(message) - 4, "...", 3);
+		memcpy(message + length - CUT_BYTES, "...", CUT_BYTES);
 	}
 	line.used = 0;
 	compose(&line, level, message, (size_t)length, is_cut);

@@ -224,9 +224,34 @@ test_long_value(void **state)
 			assert_int_equal(count_pairs(line()), 5);
 			assert_true(fits || strcmp(text + strlen(text) - 5, "...\"\n") == 0);
 			cs_log_warn("No path=%s error=%s", value.text, cs_log_value(&other, long_text));
-			/* 4: the name of the second one has no room. */
-			assert_in_range(count_pairs(line()), 4, 6);
+			/* 5: the name of the second one has no room. */
+			assert_in_range(count_pairs(line()), 5, 6);
 			assert_true(strlen(text) > 80 || count_pairs(text) == 6);
+		}
+	}
+}
+
+/* The name of the next one is cut: the end of a value, and the quote that closes it, are no field. */
+static void
+test_cut_name(void **state)
+{
+	const enum cs_log_format formats[] = {CS_LOG_LOGFMT, CS_LOG_JSON};
+	char head[1024], wanted[64];
+	struct cs_log_value value;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		cs_log_setup("collscope", CS_LOG_WARN, formats[i]);
+		snprintf(wanted, sizeof(wanted),
+			i == 0 ? " pid=4 path=\"x ab=\"" : ",\"pid\":\"4\",\"path\":\"x ab=\"");
+		/* From where all of it has room to where the value has none. */
+		for (size_t length = 960; length < 1000; length++) {
+			memset(head, 'x', length);
+			head[length] = '\0';
+			cs_log_warn("%s pid=4 path=%s errors=%s", head, cs_log_value(&value, "x ab="),
+				"twenty-bytes-of-text");
+			assert_null(strstr(line(), i == 0 ? "\" ab=" : "\"ab\""));
+			assert_true(strstr(text, wanted) != NULL || length > 996);
 		}
 	}
 }
@@ -451,6 +476,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_logfmt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_value, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_value, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_no_data, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
