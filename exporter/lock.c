@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock.h"
 
+#include "segment/exporter_lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +19,7 @@
 static int
 lock_path(const char *directory, char path[PATH_MAX])
 {
-	int length = snprintf(path, PATH_MAX, "%s/" CS_LOCK_FILE_NAME, directory);
+	int length = snprintf(path, PATH_MAX, "%s/" CS_EXPORTER_LOCK_NAME, directory);
 
 	return length < 0 || length >= PATH_MAX ? -ENAMETOOLONG : 0;
 }

@@ -12,12 +12,10 @@
  *
  * Thread context: one thread.
  */
-#ifndef CS_EXPORTER_LOCK_H
-#define CS_EXPORTER_LOCK_H
+#ifndef CS_LOCK_H
+#define CS_LOCK_H
 
 #include "error.h"
-
-#define CS_LOCK_FILE_NAME "exporter.lock"
 
 /* A descriptor >= 0 that holds the lock. -EWOULDBLOCK: another process has it (its pid and address, if they
  * can be read, are in the error's text). Other negative errno: the file cannot be made or opened. */

@@ -17,6 +17,7 @@
 #include "log.h"
 #include "options.h"
 #include "sd_notify.h"
+#include "segment/exporter_lock.h"
 #include "segment/rundir.h"
 
 #include <dirent.h>
@@ -34,7 +35,6 @@
 #include <unistd.h>
 
 #define TURN_PERIOD_MS 100
-#define LOG_FILE_NAME  "exporter.log"
 
 enum exit_status { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -101,14 +101,14 @@ take_lock(struct exporter *exporter, struct cs_error *error)
 static void
 keep_log(struct exporter *exporter)
 {
-	char path[PATH_MAX + sizeof(LOG_FILE_NAME) + 1];
+	char path[PATH_MAX + sizeof(CS_EXPORTER_LOG_NAME) + 1];
 	struct stat target;
 	int fd;
 
 	if (!exporter->options.automatic || exporter->read_only || fstat(STDERR_FILENO, &target) < 0 ||
 		!S_ISCHR(target.st_mode) || target.st_rdev != makedev(1, 3))
 		return;
-	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, exporter->directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOG_NAME, exporter->directory);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
@@ -120,10 +120,10 @@ keep_log(struct exporter *exporter)
 static void
 drop_log(const struct exporter *exporter)
 {
-	char path[PATH_MAX + sizeof(LOG_FILE_NAME) + 1];
+	char path[PATH_MAX + sizeof(CS_EXPORTER_LOG_NAME) + 1];
 	struct stat log;
 
-	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, exporter->directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOG_NAME, exporter->directory);
 	if (exporter->has_log && fstat(STDERR_FILENO, &log) == 0 && log.st_size == 0)
 		unlink(path);
 }

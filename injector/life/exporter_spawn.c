@@ -217,7 +217,7 @@ tell_failure(const struct cs_settings *settings, const char *directory)
 	char path[CS_PATH_BYTES * 2];
 	enum cs_log_level level = level_of(-ECHILD);
 
-	snprintf(path, sizeof(path), "%s/exporter.log", directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOG_NAME, directory);
 	if (access(path, F_OK) == 0)
 		cs_log(level,
 			"The exporter that was started does not run, so nobody serves metrics: \"%s\" says "

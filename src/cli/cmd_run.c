@@ -283,8 +283,8 @@ await_exporter(const struct cs_settings *settings, const char *directory, pid_t 
 	if (result == 0 && cs_exporter_find_serving(directory, &serving) == 0)
 		tell_metrics(settings, serving.address);
 	else if (result == -ETIMEDOUT)
-		cs_log_warn(
-			"The exporter is not up yet; if there are no metrics, \"%s/exporter.log\" says why",
+		cs_log_warn("The exporter is not up yet; if there are no metrics, \"%s/" CS_EXPORTER_LOG_NAME
+			    "\" says why",
 			directory);
 	else if (result && cs_exporter_last_words(directory, cause, sizeof(cause), NULL))
 		cs_log_warn("The exporter did not start, and did not say why, so there will be no metrics");

@@ -16,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOG_FILE_NAME "exporter.log"
-
 static bool
 is_serving(const char *directory)
 {
@@ -58,12 +56,12 @@ unescape(char *text)
 int
 cs_exporter_last_words(const char *directory, char *text, size_t text_bytes, bool *started)
 {
-	char path[CS_PATH_BYTES + sizeof(LOG_FILE_NAME) + 1], end[2048];
+	char path[CS_PATH_BYTES + sizeof(CS_EXPORTER_LOG_NAME) + 1], end[2048];
 	char *line, *error;
 	ssize_t length;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOG_NAME, directory);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return -ENOENT;
@@ -98,10 +96,10 @@ cs_exporter_last_words(const char *directory, char *text, size_t text_bytes, boo
 static int
 open_log(const char *directory)
 {
-	char path[CS_PATH_BYTES + sizeof(LOG_FILE_NAME) + 1];
+	char path[CS_PATH_BYTES + sizeof(CS_EXPORTER_LOG_NAME) + 1];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/" LOG_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOG_NAME, directory);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	return fd < 0 ? open("/dev/null", O_WRONLY | O_CLOEXEC) : fd;
 }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 /* exporter/lock.h has the contract of the file. */
-#define LOCK_FILE_NAME "exporter.lock"
 /* Reading is enough to ask about a lock: it may be another user's. Opening a FIFO would wait for a writer. */
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
@@ -17,11 +16,11 @@ bool
 cs_exporter_is_running(const char *directory)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1];
+	char path[CS_PATH_BYTES + sizeof(CS_EXPORTER_LOCK_NAME) + 1];
 	bool held;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOCK_NAME, directory);
 	fd = open(path, OPEN_FLAGS);
 	if (fd < 0)
 		return false;
@@ -33,14 +32,14 @@ cs_exporter_is_running(const char *directory)
 int
 cs_exporter_find_serving(const char *directory, struct cs_exporter_serving *serving)
 {
-	char path[CS_PATH_BYTES + sizeof(LOCK_FILE_NAME) + 1], text[256];
+	char path[CS_PATH_BYTES + sizeof(CS_EXPORTER_LOCK_NAME) + 1], text[256];
 	ssize_t length = -1;
 	int fd;
 
 	*serving = (struct cs_exporter_serving){0};
 	if (!cs_exporter_is_running(directory))
 		return -ENOENT;
-	snprintf(path, sizeof(path), "%s/" LOCK_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOCK_NAME, directory);
 	fd = open(path, OPEN_FLAGS);
 	if (fd >= 0) {
 		length = read(fd, text, sizeof(text) - 1);

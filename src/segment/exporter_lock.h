@@ -8,6 +8,11 @@
 
 #include <stdbool.h>
 
+/* In the run directory: the lock, with pid and address of its holder, and what an exporter says that was
+ * started where nobody would see it. */
+#define CS_EXPORTER_LOCK_NAME "exporter.lock"
+#define CS_EXPORTER_LOG_NAME  "exporter.log"
+
 /* Does somebody hold exporter.lock in the run directory? Cannot tell counts as no: the exporter looks itself.
  */
 bool cs_exporter_is_running(const char *directory);

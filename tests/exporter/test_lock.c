@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One exporter per directory: taken, refused, let go, and taken again when the holder was killed. */
 #include "lock.h"
+#include "segment/exporter_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,7 @@ remove_directory(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/" CS_LOCK_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOCK_NAME, directory);
 	unlink(path);
 	return rmdir(directory);
 }
@@ -55,7 +56,7 @@ test_second_is_refused(void **state)
 	snprintf(path, sizeof(path), "pid %ld,", (long)getpid());
 	assert_non_null(strstr(error.text, path));
 	cs_lock_release(directory, first);
-	snprintf(path, sizeof(path), "%s/" CS_LOCK_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOCK_NAME, directory);
 	assert_int_equal(access(path, F_OK), -1);
 	first = cs_lock_take(directory, &error);
 	assert_true(first >= 0);
@@ -147,7 +148,7 @@ test_links_are_refused(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/" CS_LOCK_FILE_NAME, directory);
+	snprintf(path, sizeof(path), "%s/" CS_EXPORTER_LOCK_NAME, directory);
 	assert_int_equal(symlink("/tmp/collscope-elsewhere", path), 0);
 	assert_int_equal(cs_lock_take(directory, &error), -ELOOP);
 	assert_int_equal(access("/tmp/collscope-elsewhere", F_OK), -1);
