@@ -63,7 +63,7 @@ struct cs_cupti_api {
 		CUpti_SubscriberHandle, CUcontext, uint32_t stream, size_t *dropped);
 	/* The subscriber by which cupti_call.h makes calls of the second kind; NULL: of the first. Changes
 	 * only while no kind is on. */
-	CUpti_SubscriberHandle shared;
+	_Atomic(CUpti_SubscriberHandle) shared;
 
 	/* The driver's, from the libcuda.so.1 that called us. */
 	CUresult (*driver_get_version)(int *version);
