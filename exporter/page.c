@@ -187,9 +187,10 @@ write_rejected(struct cs_buffer *buffer, const struct cs_rejections *rejections)
 	if (permission)
 		cs_buffer_format(buffer,
 			"<p>Segments that this exporter may not open: %" PRIu64
-			" (<code>permission</code>), of uid %u. It runs as uid %u: run it as the user who "
+			" (<code>permission</code>), of uid %u%s. It runs as uid %u: run it as the user who "
 			"runs the server.</p>\n",
-			permission, (unsigned int)rejections->owner, (unsigned int)geteuid());
+			permission, (unsigned int)rejections->owner,
+			rejections->owners_differ ? " and others" : "", (unsigned int)geteuid());
 }
 
 void

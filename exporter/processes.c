@@ -131,10 +131,12 @@ find_rejected(struct cs_processes *processes, const char *name)
 static void
 count_rejected(struct cs_rejections *rejections, enum cs_rejection reason, uid_t owner)
 {
+	if (reason == CS_REJECTION_PERMISSION) {
+		rejections->owners_differ |= rejections->counts[reason] != 0 && rejections->owner != owner;
+		rejections->owner = owner;
+	}
 	rejections->counts[reason]++;
 	rejections->unusable += reason != CS_REJECTION_INCOMPLETE;
-	if (reason == CS_REJECTION_PERMISSION)
-		rejections->owner = owner;
 }
 
 /* Counted, and found anew by the next look. */

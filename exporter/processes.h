@@ -54,8 +54,9 @@ struct cs_rejected {
 /* Those of the run directory that cannot be used. */
 struct cs_rejections {
 	uint64_t counts[CS_REJECTION_COUNT];
-	uint64_t unusable; /* all but CS_REJECTION_INCOMPLETE */
-	uid_t owner;       /* of one that is counted under CS_REJECTION_PERMISSION */
+	uint64_t unusable;  /* all but CS_REJECTION_INCOMPLETE */
+	uid_t owner;        /* of one that is counted under CS_REJECTION_PERMISSION */
+	bool owners_differ; /* another one has another */
 };
 
 struct cs_processes_options {

@@ -20,6 +20,8 @@ cs_address_split(const char *text, char *host, size_t host_bytes, char port[CS_P
 	if (host_length >= 2 && text[0] == '[' && colon[-1] == ']') {
 		text++;
 		host_length -= 2;
+		if (host_length == 0)
+			return -EINVAL; /* not every address: that is no host at all */
 	} else if (memchr(text, ':', host_length)) {
 		return -EINVAL; /* an IPv6 address without brackets: which colon is the port's? */
 	}

@@ -125,8 +125,10 @@ is_of_another_user(struct cs_targets *targets, const char *path, int error)
 		return false;
 	while (at < targets->owner_count && targets->owners[at].uid != file.st_uid)
 		at++;
-	if (at == CS_TARGET_OWNERS_MAX)
-		return false;
+	if (at == CS_TARGET_OWNERS_MAX) {
+		targets->others_count++;
+		return true;
+	}
 	if (at == targets->owner_count) {
 		targets->owners[targets->owner_count++].uid = file.st_uid;
 		targets->owners[at].count = 0;
@@ -142,7 +144,11 @@ say_owners(struct cs_targets *targets)
 		cs_log_error("Cannot open %zu segment%s of uid %u: run this as that user (you are uid %u)",
 			targets->owners[i].count, targets->owners[i].count == 1 ? "" : "s",
 			(unsigned int)targets->owners[i].uid, (unsigned int)geteuid());
+	if (targets->others_count)
+		cs_log_error("Cannot open %zu segment%s of still other users", targets->others_count,
+			targets->others_count == 1 ? "" : "s");
 	targets->owner_count = 0;
+	targets->others_count = 0;
 }
 
 static int

@@ -3,7 +3,8 @@
  * The traced processes that a command looks at: the segments of a run directory, opened and chosen by pid.
  *
  * A segment that cannot be read is named on stderr once and counted; the others are shown all the same. Those
- * that another user owns are said in one line. Thread context: one thread per struct cs_targets.
+ * that another user owns are said in one line, those of all users past a few in one more. Thread context: one
+ * thread per struct cs_targets.
  */
 #ifndef CS_TARGETS_H
 #define CS_TARGETS_H
@@ -60,6 +61,7 @@ struct cs_targets {
 		size_t count;
 	} owners[CS_TARGET_OWNERS_MAX];
 	size_t owner_count;
+	size_t others_count; /* such segments of still others */
 };
 
 /* The argument of --pid; 0 or CS_PARSE_EXIT. */

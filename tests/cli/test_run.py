@@ -254,7 +254,7 @@ class Run(cli.Test):
     def test_listen_is_checked(self):
         """As every other option: a command line that is wrong runs nothing."""
         touched = os.path.join(self.dir, "touched")
-        for value in ("foo", "19400", "host:", "host:port", "host:65536", "host:-1", "host:123456", "::1:19400", "a:b:1"):
+        for value in ("foo", "19400", "host:", "host:port", "host:65536", "host:-1", "host:123456", "::1:19400", "a:b:1", "[]:19400"):
             done = self.run_command("run", "--library", self.library, "--listen", value, "--", "touch", touched, status=125)
             self.assertEqual(done.stderr.splitlines()[0], f'collscope: error: Value "{value}" of --listen is no address to listen on: '
                              "use HOST:PORT, [IPV6]:PORT or :PORT, with a port from 0 to 65535. See `collscope run --help`.")

@@ -181,6 +181,11 @@ class Processes(Case):
         self.assertIn(f'msg="A segment cannot be used: run the exporter as the user who runs the server, uid {os.geteuid()}, and not as uid {uid}" '
                       f'reason=permission error="', server.output())
         self.assertEqual(server.output().count("A segment cannot be used"), 1)
+        if os.geteuid() == 0:
+            os.chown(other.path, 4711, -1)
+            wait_for(lambda: re.search(r"of uid (0|4711) and others[.] It runs as", server.get("/")[2].decode()))
+            os.chown(other.path, 0, -1)
+            wait_for(lambda: "of uid 0. It runs as" in server.get("/")[2].decode())
         os.chmod(writer.path, 0o444)
         os.chmod(other.path, 0o444)
         wait_for(lambda: len(self.page_rows(server)) == 2)
