@@ -34,15 +34,12 @@ struct refusal {
 };
 
 static enum kind
-kind_of_answer(const struct cs_asked *asked)
+kind_of_answer(const struct cs_asked *asked, bool fresh)
 {
-	bool fresh;
-
 	switch (-asked->result) {
 	case EALREADY:
 		return TRACED;
 	case EBUSY:
-		fresh = cs_target_refresh(asked->target) == 0;
 		return fresh && asked->target->status.state == CS_STATE_PAUSED ? PAUSED : BUSY;
 	case ERANGE:
 		return TOO_LONG;
@@ -77,11 +74,15 @@ classify(const struct cs_asked *asked)
 {
 	struct cs_target *target = asked->target;
 	struct refusal refusal = {.kind = AGREED, .state = "", .text = ""};
+	bool fresh;
 
 	if (asked->result == 0)
 		return refusal;
-	refusal.kind = asked->refused ? kind_of_answer(asked) : kind_of_failure(asked);
-	if (refusal.kind == TRACED && cs_target_refresh(target) == 0)
+	/* Why it refuses stands in what it says now: when it was looked at, a moment after its segment was
+	 * made, it may not have said it yet. */
+	fresh = asked->refused && cs_target_refresh(target) == 0;
+	refusal.kind = asked->refused ? kind_of_answer(asked, fresh) : kind_of_failure(asked);
+	if (refusal.kind == TRACED && fresh)
 		refusal.until_ns = target->status.request_until_ns;
 	if (refusal.kind == TOO_LONG)
 		refusal.most_ns = target->status.trace_max_ns;

@@ -8,9 +8,9 @@
  * state, lost (pool_empty), dropped (cupti_dropped, 5 unless said), bad_timestamp, windows (deep ones):
  * numbers; so are mode, depth, asked_ms (until when a trace on request runs, from now), skipped (windows),
  * rests (of tracing), period_ms (of sample windows), others: 0 leaves out what is no launch. group: a number;
- * NCCL communicator that the process is a rank of. trace_max_s: what the writer says it allows. subscribed: 0
- * or 1. reason: text. answer: errno for requests; -1 never answers. hold: stay until stdin ends, answering
- * requests and printing each
+ * NCCL communicator that the process is a rank of. trace_max_s: what the writer says it allows; late: not
+ * before it answers. subscribed: 0 or 1. reason: text. answer: errno for requests; -1 never answers. hold:
+ * stay until stdin ends, answering requests and printing each
  * ("request COMMAND FROM UNTIL ARGUMENT"), and writing the launches once more for each "w" ("wrote BASE_NS");
  * otherwise the process ends at once, like one that was killed: the segment stays. Prints "ready PATH
  * BASE_NS" once everything is written.
@@ -36,7 +36,7 @@
 
 struct options {
 	long slots, rank, world, launches, collectives, age_ms, state, lost, dropped, bad_timestamp, windows,
-		mode, depth, asked_ms, skipped, rests, answer, hold, group, trace_max_s, subscribed,
+		mode, depth, asked_ms, skipped, rests, answer, hold, group, trace_max_s, late, subscribed,
 		period_ms, others;
 	const char *reason;
 };
@@ -55,7 +55,7 @@ parse(struct options *options, const char *word)
 		{"group", &options->group}, {"trace_max_s", &options->trace_max_s},
 		{"subscribed", &options->subscribed}, {"mode", &options->mode}, {"depth", &options->depth},
 		{"asked_ms", &options->asked_ms}, {"skipped", &options->skipped}, {"rests", &options->rests},
-		{"period_ms", &options->period_ms}, {"others", &options->others}};
+		{"late", &options->late}, {"period_ms", &options->period_ms}, {"others", &options->others}};
 	const char *equals = strchr(word, '=');
 
 	if (!equals)
@@ -103,7 +103,8 @@ write_process(struct cs_segment_writer *writer, const struct options *options)
 	status->windows_skipped = (uint64_t)options->skipped;
 	status->tracing_rests = (uint64_t)options->rests;
 	status->subscribed = options->subscribed != 0;
-	status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
+	if (!options->late)
+		status->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
 	status->state = (uint64_t)options->state;
 	status->depth = (uint64_t)options->depth;
 	status->heartbeat_ns = cs_clock_realtime_ns();
@@ -254,6 +255,7 @@ serve(struct cs_segment_writer *writer, const struct options *options)
 		printf("request %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", request.command,
 			request.from_ns, request.until_ns, request.argument);
 		fflush(stdout);
+		cs_segment_writer_status(writer)->trace_max_ns = (uint64_t)options->trace_max_s * CS_NS_PER_S;
 		cs_segment_writer_answer(
 			writer, &request, request.command == CS_COMMAND_CANCEL ? 0 : (int)options->answer);
 	}

@@ -127,6 +127,10 @@ class Control(cli.Test):
     def test_too_long(self):
         self.refused(errno.ERANGE, r"may be traced for 5\.00 s at most \(COLLSCOPE_TRACE_MAX_S\)", trace_max_s=5)
 
+    def test_too_long_for_one_that_has_only_begun(self):
+        """It had not said yet what it allows when it was found."""
+        self.refused(errno.ERANGE, r"may be traced for 5\.00 s at most", trace_max_s=5, late=1)
+
     def test_not_allowed(self):
         self.refused(errno.EPERM, "COLLSCOPE_TRACE_MAX_S=0")
 
