@@ -32,7 +32,7 @@ forget_in_child(void)
 	atomic_store(&instance->writer, NULL);
 	if (writer)
 		cs_segment_writer_abandon(writer);
-	cs_library_hold(false);
+	cs_library_forget();
 	cs_context_hold_life(false);
 }
 

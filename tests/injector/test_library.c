@@ -105,11 +105,62 @@ test_handler_forks(void **state)
 	assert_int_equal(atomic_load(&children), 2);
 }
 
+static _Atomic bool blocked;
+
+/* Inside the host's own look: the loader's lock is this thread's. */
+static int
+fork_inside(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	int *status = context;
+	pid_t child;
+
+	(void)info, (void)bytes;
+	atomic_store(&inside, true);
+	while (!atomic_load(&blocked))
+		usleep(1000);
+	usleep(100000); /* until our look waits for that lock */
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	waitpid(child, status, 0);
+	return 1;
+}
+
+static void *
+look_after(void *argument)
+{
+	(void)argument;
+	while (!atomic_load(&inside))
+		usleep(1000);
+	atomic_store(&blocked, true);
+	cs_library_visit(pass, NULL);
+	return NULL;
+}
+
+/* Each has what the other waits for: the fork gives in, and later ones wait as ever. */
+static void
+test_fork_inside_a_look(void **state)
+{
+	pthread_t thread;
+	int status = 1;
+
+	(void)state;
+	atomic_store(&inside, false);
+	alarm(60); /* instead of for ever */
+	assert_int_equal(pthread_create(&thread, NULL, look_after, NULL), 0);
+	dl_iterate_phdr(fork_inside, &status);
+	pthread_join(thread, NULL);
+	assert_int_equal(status, 0);
+	alarm(0);
+	atomic_store(&inside, false);
+	test_fork_waits(state);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_handler_forks), cmocka_unit_test(test_fork_waits)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_handler_forks),
+		cmocka_unit_test(test_fork_waits), cmocka_unit_test(test_fork_inside_a_look)};
 
 	cs_fork_register();
 	return cmocka_run_group_tests(tests, NULL, NULL);
