@@ -17,14 +17,8 @@ import tempfile
 import time
 
 import gpu
+from gpu import check
 
-FAILURES = []
-
-
-def check(name, good, detail=""):
-    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
-    if not good:
-        FAILURES.append(name)
 
 
 def close(a, b):
@@ -276,8 +270,7 @@ def main():
             steps[name]()
         except Exception as error:  # one broken check must not hide the others
             check(f"{name} raised", False, repr(error)[:1500])
-    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
-    sys.exit(1 if FAILURES else 0)
+    gpu.finish()
 
 
 main()

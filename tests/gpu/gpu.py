@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+FAILURES = []
 
 
 def missing(what):
@@ -27,15 +28,31 @@ def arguments_of(text):
     return parser
 
 
+def check(name, good, detail=""):
+    """A line of the report; a failure is remembered until finish()."""
+    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
+    if not good:
+        FAILURES.append(name)
+
+
+def finish():
+    """The verdict, and the exit status: 1 when a check failed."""
+    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
+    sys.exit(1 if FAILURES else 0)
+
+
+def listed_gpus():
+    """How many nvidia-smi lists, and what it said."""
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines()), (done.stdout + done.stderr).strip().splitlines()
+
+
 def require(gpus=1, modules=()):
     """GPUs as nvidia-smi lists them, and Python modules for the measured programs."""
-    smi = shutil.which("nvidia-smi")
-    if not smi:
+    if not shutil.which("nvidia-smi"):
         missing("no NVIDIA GPU here (nvidia-smi not found)")
-    done = subprocess.run([smi, "-L"], capture_output=True, text=True, check=False)
-    found = sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    found, said = listed_gpus()
     if found < gpus:
-        said = (done.stdout + done.stderr).strip().splitlines()
         missing(f"{gpus} GPUs are needed, nvidia-smi lists {found}" if found else
                 f"no NVIDIA GPU here (nvidia-smi: {said[0] if said else 'lists none'})")
     for name in modules:

@@ -7,7 +7,6 @@ two ranks or more, their collectives: NCCL launches none for one rank alone.
     tests/gpu/newcomer.py build/dev
 """
 import collections
-import os
 import pathlib
 import re
 import socket
@@ -16,15 +15,9 @@ import sys
 import tempfile
 
 import gpu
+from gpu import check
 
-FAILURES = []
 PROGRAM = pathlib.Path(__file__).resolve().parent / "newcomer_train.py"
-
-
-def check(name, good, detail=""):
-    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
-    if not good:
-        FAILURES.append(name)
 
 
 def free_port():
@@ -41,15 +34,10 @@ def run(env, *prefix):
     return done.returncode, done.stdout, lines, done.stderr
 
 
-def count_gpus():
-    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True)
-    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
-
-
 def main():
     tools = gpu.Tools(gpu.arguments_of(__doc__).parse_args().build, modules=["torch"])
     plain_env = dict(gpu.environment(tools, None, ""), NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
-    world = count_gpus()
+    world, _ = gpu.listed_gpus()
     # Compiled code is cached by the first run; the others find it.
     plain = run(plain_env)
     check("alone", plain[0] == 0, plain[3][-500:] if plain[0] else plain[1].splitlines()[0])
@@ -77,8 +65,7 @@ def main():
         if world > 1:
             check(f"{how}: all-reduces of every rank, in graphs and out", set(seen) == {(r, graph) for r in range(world) for graph in (False, True)},
                   str(dict(seen)))
-    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
-    sys.exit(1 if FAILURES else 0)
+    gpu.finish()
 
 
 main()

@@ -17,8 +17,8 @@ import tempfile
 import time
 
 import gpu
+from gpu import check
 
-FAILURES = []
 # No kernel of it waits for another one: tools that replay or serialise kernels would wait for ever.
 LOOP = ["--kind", "gemm", "--layers", "4", "--steps", "20", "--sync"]
 SECONDS = 90
@@ -29,12 +29,6 @@ TOOLS = {
     "compute-sanitizer": (["compute-sanitizer", "--tool", "memcheck"], r"ERROR SUMMARY: \d+ errors?"),
     "cuda-gdb": (["cuda-gdb", "-batch", "-ex", "set confirm off", "-ex", "run", "--args"], r"exited normally"),
 }
-
-
-def check(name, good, detail=""):
-    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
-    if not good:
-        FAILURES.append(name)
 
 
 def run(command, env):
@@ -147,8 +141,7 @@ def main():
                 nvidia_tool(tools, name)
         except Exception as error:  # one broken check must not hide the others
             check(f"{name} raised", False, repr(error)[:600])
-    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
-    sys.exit(1 if FAILURES else 0)
+    gpu.finish()
 
 
 main()

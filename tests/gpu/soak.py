@@ -11,20 +11,13 @@ Prints a line every ten seconds, then the verdict; exits 1 when a check failed.
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 
 import gpu
+from gpu import check
 
-FAILURES = []
 MIB = 1 << 20
-
-
-def check(name, good, detail=""):
-    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
-    if not good:
-        FAILURES.append(name)
 
 
 def resident_bytes(pid):
@@ -93,8 +86,7 @@ def main():
     print(f"     {truth.get('kernels_total', 0) / 1e6:.1f} million kernels in {truth.get('wall_s', 0):.0f} s")
     print(f"     step {plain['step_ms_mean']:.3f} ms alone, {truth.get('step_ms_mean', 0):.3f} ms in full mode ({step:+.1f} %), "
           f"CPU of the library {state.get('cpu_ns', 0) / 1e9:.1f} s of {truth.get('wall_s', 0):.0f} s")
-    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
-    sys.exit(1 if FAILURES else 0)
+    gpu.finish()
 
 
 main()

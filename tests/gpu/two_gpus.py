@@ -21,17 +21,11 @@ import time
 import json
 
 import gpu
+from gpu import check
 import truths as must
 from truths import BYTES, PER_STEP, collectives, microseconds
 
-FAILURES = []
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def check(name, good, detail=""):
-    print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + detail if detail else ''}", flush=True)
-    if not good:
-        FAILURES.append(name)
 
 
 def check_all(name, found):
@@ -322,8 +316,7 @@ def main():
         except Exception as error:  # one broken check must not hide the others
             check(f"{name} raised", False, repr(error)[:8000])
         print(f"     {name}: {time.monotonic() - begin:.0f} s", flush=True)
-    print(f"{len(FAILURES)} failed" if FAILURES else "all passed")
-    sys.exit(1 if FAILURES else 0)
+    gpu.finish()
 
 
 main()
