@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "listen.h"
 
-#include "address.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>

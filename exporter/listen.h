@@ -3,12 +3,11 @@
 #ifndef CS_EXPORTER_LISTEN_H
 #define CS_EXPORTER_LISTEN_H
 
+#include "address.h"
 #include "error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define CS_ADDRESS_BYTES 128U
 
 struct cs_listener {
 	int fd;

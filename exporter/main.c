@@ -322,13 +322,6 @@ detach(void)
 			"Cannot change to the root directory error=%s", cs_log_value(&said, strerror(errno)));
 }
 
-static void
-complain(const char *sentence, void *context)
-{
-	(void)context;
-	cs_log_warn("%s", sentence);
-}
-
 /* What is set and means something to nobody. A traced process has said it by itself. */
 static void
 say_unknown_variables(const struct cs_options *options)
@@ -337,7 +330,7 @@ say_unknown_variables(const struct cs_options *options)
 	static struct cs_settings settings; /* large */
 
 	if (!options->automatic)
-		cs_settings_load_some(&settings, environ, none, complain, NULL);
+		cs_settings_load_some(&settings, environ, none, cs_log_warn_of, NULL);
 }
 
 /* What --help and --version print may not have arrived. */

@@ -290,10 +290,8 @@ parse_flag(struct cs_options *options, char *const *argv, int argc, int *at, enu
 static int
 check_addresses(const struct cs_options *options, struct cs_error *error)
 {
-	char host[CS_OPTION_LISTEN_BYTES], port[CS_PORT_BYTES];
-
 	for (size_t i = 0; i < options->listen_count; i++) {
-		if (cs_address_split(options->listen[i], host, sizeof(host), port) < 0)
+		if (!cs_address_is_valid(options->listen[i]))
 			return cs_error_set(error, -EINVAL,
 				"--web.listen-address needs " CS_ADDRESS_FORMS
 				" with a port from 0 to 65535, not \"%s\"",

@@ -32,3 +32,11 @@ cs_address_split(const char *text, char *host, size_t host_bytes, char port[CS_P
 	snprintf(port, CS_PORT_BYTES, "%s", colon + 1);
 	return 0;
 }
+
+bool
+cs_address_is_valid(const char *text)
+{
+	char host[CS_ADDRESS_BYTES], port[CS_PORT_BYTES];
+
+	return cs_address_split(text, host, sizeof(host), port) == 0;
+}

@@ -461,6 +461,13 @@ out:
 	errno = saved_errno;
 }
 
+void
+cs_log_warn_of(const char *sentence, void *context)
+{
+	(void)context;
+	cs_log_warn("%s", sentence);
+}
+
 const char *
 cs_log_value(struct cs_log_value *value, const char *text)
 {

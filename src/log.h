@@ -29,6 +29,9 @@ int cs_log_format_parse(const char *name); /* enum value or -EINVAL */
 int cs_log_enabled(enum cs_log_level level);
 void cs_log(enum cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A sentence of somebody's as a warning: what cs_settings_load and its like hand their complaints to. */
+void cs_log_warn_of(const char *sentence, void *context);
+
 /* Text as a value, for name=%s: as it is where that is one word to a reader of logfmt, else in quotes. Cut
  * ("..." says so) where a message has no room; valid as long as `value`. Async-signal-safe. Returns
  * value->text.

@@ -27,13 +27,6 @@
 #include <unistd.h>
 
 static void
-complain(const char *sentence, void *context)
-{
-	(void)context;
-	cs_log_warn("%s", sentence);
-}
-
-static void
 load_catalog(struct cs_instance *instance)
 {
 	char complaint[256] = "";
@@ -163,7 +156,7 @@ cs_instance_start(void)
 		goto out;
 	cs_log_be_guest();
 	cs_log_setup("collscope", (enum cs_log_level)instance->settings.log_level, CS_LOG_PLAIN);
-	cs_settings_load(&instance->settings, environ, complain, NULL);
+	cs_settings_load(&instance->settings, environ, cs_log_warn_of, NULL);
 	cs_identity_keep_environment(environ);
 	cs_suspects_keep_environment();
 	hurry();

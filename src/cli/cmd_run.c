@@ -73,24 +73,9 @@ make_absolute(const char *path, char *absolute, size_t absolute_bytes)
 }
 
 static void
-warn(const char *sentence, void *context)
-{
-	(void)context;
-	cs_log_warn("%s", sentence);
-}
-
-static void
 keep_complaint(const char *sentence, void *context)
 {
 	snprintf(context, 512, "%s", sentence);
-}
-
-static bool
-is_address(const char *text)
-{
-	char host[sizeof(((struct cs_settings *)0)->listen)], port[CS_PORT_BYTES];
-
-	return cs_address_split(text, host, sizeof(host), port) == 0;
 }
 
 /* One --<variable> VALUE: checked by the same table as the library's, then put into the environment. */
@@ -105,7 +90,8 @@ set_variable(struct cs_cmd_parser *parser, const struct cs_variable *variable)
 	int result = 0;
 
 	/* The library's table takes any text, as it is the exporter's to read. */
-	if (strcmp(variable->name, LISTEN_VARIABLE) == 0 && parser->value[0] && !is_address(parser->value))
+	if (strcmp(variable->name, LISTEN_VARIABLE) == 0 && parser->value[0] &&
+		!cs_address_is_valid(parser->value))
 		return cs_cmd_usage_error(parser,
 			"Value \"%s\" of %s is no address to listen on: use " CS_ADDRESS_FORMS
 			", with a port from 0 to 65535",
@@ -321,7 +307,7 @@ start_exporter(const struct request *request)
 	pid_t exporter;
 	int result;
 
-	cs_settings_load(&settings, environ, warn, NULL);
+	cs_settings_load(&settings, environ, cs_log_warn_of, NULL);
 	if (settings.mode == CS_MODE_OFF || find_directory(&settings, directory, sizeof(directory)) ||
 		!settings.exporter)
 		return;
