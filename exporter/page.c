@@ -101,17 +101,16 @@ write_row(void *context, const struct cs_traced *traced)
 	struct rows *rows = context;
 	const struct cs_dictionary *dictionary = traced->dictionary;
 	uint64_t mode = load(&traced->status.mode);
+	bool alive = traced->stage == CS_TRACED_LIVE;
+	uint64_t now_ns = cs_clock_realtime_ns();
+	uint64_t silent_ns = cs_segment_silent_ns(&traced->status, alive, now_ns);
 	const char *state, *reason;
 	char silent[96];
-	uint64_t silent_ns;
 	struct row *row;
 
 	if (!dictionary || rows->count == CS_PROCESSES_MAX)
 		return;
-	state = cs_segment_state_word(
-		&traced->status, traced->stage == CS_TRACED_LIVE, cs_clock_realtime_ns());
-	silent_ns = cs_segment_silent_ns(
-		&traced->status, traced->stage == CS_TRACED_LIVE, cs_clock_realtime_ns());
+	state = cs_segment_state_word(&traced->status, alive, now_ns);
 	reason = dictionary->process.reason;
 	if (!*reason && strcmp(state, CS_SEGMENT_STATE_ENDED) == 0)
 		reason = "without a word: killed, or crashed";
@@ -125,7 +124,7 @@ write_row(void *context, const struct cs_traced *traced)
 	*row = (struct row){.gpu = traced->gpu,
 		.rank = traced->rank,
 		.pid = dictionary->process.pid,
-		.ended = traced->stage != CS_TRACED_LIVE,
+		.ended = !alive,
 		.at = rows->text.length};
 	rows->ended_count += row->ended;
 	cs_buffer_text(&rows->text, row->ended ? "<tr class=\"ended\">" : "<tr>");

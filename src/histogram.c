@@ -305,9 +305,9 @@ out:
 /* -- histograms ------------------------------------------------------------------------------------------ */
 
 static size_t
-classic_bytes(const struct cs_histogram *histogram)
+classic_bytes(const struct cs_histogram_class *histogram_class)
 {
-	return (histogram->plan->histogram_class->bound_count + 1) * sizeof(histogram->classic[0]);
+	return (histogram_class->bound_count + 1) * sizeof(((struct cs_histogram *)NULL)->classic[0]);
 }
 
 struct cs_histogram *
@@ -318,8 +318,7 @@ cs_histogram_new(const struct cs_histogram_class *histogram_class)
 
 	if (plan == NULL)
 		return NULL;
-	histogram = calloc(
-		1, sizeof(*histogram) + (histogram_class->bound_count + 1) * sizeof(histogram->classic[0]));
+	histogram = calloc(1, sizeof(*histogram) + classic_bytes(histogram_class));
 	if (histogram != NULL)
 		histogram->plan = plan;
 	return histogram;
@@ -427,7 +426,7 @@ cs_histogram_reset(struct cs_histogram *histogram)
 	histogram->sum = 0;
 	histogram->count = 0;
 	histogram->zero = 0;
-	memset(histogram->classic, 0, classic_bytes(histogram));
+	memset(histogram->classic, 0, classic_bytes(histogram->plan->histogram_class));
 	if (histogram->native_count > 0)
 		memset(histogram->native, 0, (size_t)histogram->native_count * sizeof(*histogram->native));
 }

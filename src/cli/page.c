@@ -13,36 +13,21 @@ cs_page_note(struct cs_page *page, const char *table, const char *heading, bool 
 	page->columns[page->column_count++].shown = shown;
 }
 
+/* Among the first `count` columns. */
+static bool
+has(const struct cs_page *page, size_t count, const char *heading, bool shown)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (page->columns[i].shown == shown && strcmp(page->columns[i].heading, heading) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool
 cs_page_shows(const struct cs_page *page, const char *heading)
 {
-	for (size_t i = 0; i < page->column_count; i++) {
-		if (!page->columns[i].shown && strcmp(page->columns[i].heading, heading) == 0)
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_shown_elsewhere(const struct cs_page *page, const char *heading)
-{
-	for (size_t i = 0; i < page->column_count; i++) {
-		if (page->columns[i].shown && strcmp(page->columns[i].heading, heading) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Another table has left out the same, and it needs to be said once. */
-static bool
-is_told(const struct cs_page *page, size_t at)
-{
-	for (size_t i = 0; i < at; i++) {
-		if (!page->columns[i].shown &&
-			strcmp(page->columns[i].heading, page->columns[at].heading) == 0)
-			return true;
-	}
-	return false;
+	return !has(page, page->column_count, heading, false);
 }
 
 void
@@ -52,9 +37,10 @@ cs_page_print_left_out(const struct cs_page *page, const char *elsewhere, FILE *
 
 	for (size_t i = 0; i < page->column_count; i++) {
 		const char *heading = page->columns[i].heading;
-		bool differs = is_shown_elsewhere(page, heading);
+		bool differs = has(page, page->column_count, heading, true);
 
-		if (page->columns[i].shown || (!differs && is_told(page, i)))
+		/* That several tables have left it out is said once. */
+		if (page->columns[i].shown || (!differs && has(page, i, heading, false)))
 			continue;
 		fprintf(stream, "%s %s", separator, heading);
 		if (differs && page->columns[i].table)
