@@ -3,7 +3,8 @@
  * where the kernel has none. */
 #include "process.h"
 
-#include <dirent.h>
+#include "descriptors.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -38,23 +39,11 @@ __wrap_syscall(long number, ...)
 	return -1;
 }
 
-static int
-count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 static void
 follow_child(bool sees_zombies)
 {
-	int descriptors, hold[2];
+	unsigned int descriptors;
+	int hold[2];
 	siginfo_t info;
 	pid_t child;
 	char byte;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a segment file in one process, and what its creation does when something is in the way. */
+#include "descriptors.h"
 #include "segment/rundir.h"
 #include "segment/segment_layout.h"
 #include "segment_fixture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -29,19 +29,6 @@ create_in(const char *directory, uint32_t ring_slots, struct cs_segment_writer *
 		.directory = directory, .ring_slots = ring_slots, .version = "v"};
 
 	return cs_segment_writer_create(&options, writer);
-}
-
-static unsigned int
-open_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 static void
@@ -123,18 +110,18 @@ static void
 test_sign_of_life(void **state)
 {
 	const struct fixture *fixture = *state;
-	unsigned int before = open_descriptors();
+	unsigned int before = count_descriptors();
 	struct cs_segment_writer *writer = fixture_writer(fixture, 1024);
 	struct cs_segment_reader *reader;
 
 	/* /tmp is no overlay here, or it is: then one descriptor has to stay. */
-	assert_true(open_descriptors() <= before + 1);
+	assert_true(count_descriptors() <= before + 1);
 	reader = fixture_reader(cs_segment_writer_path(writer), true);
 	assert_int_equal(cs_segment_reader_writer_alive(reader), 1);
 	cs_segment_writer_destroy(writer, false);
 	assert_int_equal(cs_segment_reader_writer_alive(reader), 0);
 	cs_segment_reader_close(reader);
-	assert_int_equal(open_descriptors(), before);
+	assert_int_equal(count_descriptors(), before);
 }
 
 static void
