@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,8 +13,7 @@
 #define FORK_PATIENCE_S 1
 
 static pthread_mutex_t visit_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool fork_holds;   /* the lock is a fork's */
-static _Atomic pthread_t forking; /* of this thread */
+static bool fork_holds; /* forks take turns */
 
 void *
 cs_library_open(const char *name, int flags, const char **why)
@@ -57,12 +55,9 @@ cs_library_hold(bool hold)
 	if (hold) {
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += FORK_PATIENCE_S;
-		if (pthread_mutex_clocklock(&visit_lock, CLOCK_MONOTONIC, &until) != 0)
-			return;
-		atomic_store(&forking, pthread_self());
-		atomic_store(&fork_holds, true);
-	} else if (atomic_load(&fork_holds) && pthread_equal(atomic_load(&forking), pthread_self())) {
-		atomic_store(&fork_holds, false);
+		fork_holds = pthread_mutex_clocklock(&visit_lock, CLOCK_MONOTONIC, &until) == 0;
+	} else if (fork_holds) {
+		fork_holds = false;
 		pthread_mutex_unlock(&visit_lock);
 	}
 }
@@ -71,5 +66,5 @@ void
 cs_library_forget(void)
 {
 	pthread_mutex_init(&visit_lock, NULL);
-	atomic_store(&fork_holds, false);
+	fork_holds = false;
 }

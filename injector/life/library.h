@@ -18,8 +18,9 @@ void *cs_library_open(const char *name, int flags, const char **why);
  * meanwhile finds the loader's lock taken for ever, and waits for it in its next dlopen or exception
  * (glibc 2.36). Start-up and worker. */
 void cs_library_visit(int (*visit)(struct dl_phdr_info *info, size_t bytes, void *context), void *context);
-/* Around fork, on the thread that forks. Waits for a second at most, and for nobody then: the host may fork
- * inside a look of its own, which has the loader's lock that ours waits for. errno is not kept. */
+/* Around fork, on the thread that forks, one fork at a time (cs_context_hold_life). Waits for a second at
+ * most, and for nobody then: the host may fork inside a look of its own, which has the loader's lock that
+ * ours waits for. errno is not kept. */
 void cs_library_hold(bool hold);
 /* In the child, instead of letting go: whoever had the lock is not there. */
 void cs_library_forget(void);
