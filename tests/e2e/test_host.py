@@ -137,11 +137,41 @@ class Host(unittest.TestCase):
         self.assertEqual((status, errors), (0, ""))
         return int(re.search(r"profiler: (\d+) kernels", output)[1]) / 240000
 
+    def windows_opened(self):
+        done = subprocess.run([COMMAND, "dump", "--kind", "window_open"], capture_output=True, text=True, check=True,
+                              env=clean_environment(COLLSCOPE_DIR=self.directory))
+        return done.stdout.count('"deep"')
+
+    def profiled_between_windows(self):
+        """How many of how many kernels a profiler missed that came when a window was over and left before the next; None: one came
+        meanwhile after all."""
+        for segment in self.segments():
+            segment.unlink()  # of the program before
+        program = Program(self.directory, COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="600000",
+                          scenario="busy")  # the first windows are 2.3 s apart
+        try:
+            program.wait_for(lambda: self.segments() and self.status()["windows"]["deep"] >= 1, "a window")
+            over = self.status()["windows"]["deep"]
+            program.profile()
+            program.go_on(100)
+            kernels, steps = program.stop_profiler()
+            return (steps * 480 - kernels, steps * 480) if self.windows_opened() == over else None
+        finally:
+            program.close()
+
     def test_profiler_between_windows(self):
-        """torch.profiler takes over CUPTI's buffers when no window is open: it sees every kernel. One that is open by chance (the first
-        come soon after the start) costs it no more than that window's buffer."""
+        """torch.profiler takes over CUPTI's buffers when no window is open: it sees every kernel. Soon after a window it lacks what goes
+        into the buffer of 512 KiB that was open then, no more."""
         self.assertEqual(self.profiled(COLLSCOPE_MODE="demand"), 1)
-        self.assertGreater(self.profiled(COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="600000"), 1 - 2 * (512 << 10) / 216 / 240000)
+        for _ in range(20):  # for a machine that stops the program for seconds, again and again
+            session = self.profiled_between_windows()
+            if session:
+                break
+        self.assertIsNotNone(session, "no session between two windows")
+        missed, of = session
+        self.assertGreaterEqual(missed, 0)
+        self.assertLess(missed, (512 << 10) / 216)
+        self.assertGreater(of, 48000)
 
     def test_profiler_while_windows_come(self):
         """A window that is open when the profiler comes ends its kinds; the next find out that CUPTI is not theirs, and leave
