@@ -278,11 +278,14 @@ class Pause(Beside):
         paused = wait_for(lambda: (now := self.status())["depth"] == "off" and now["state"] == "paused" and now, "paused")
         self.assertTrue(paused["subscribed"])
         seen = self.settled_kernels()
-        # The trace's window, which is counted once its buffers are back.
-        wait_for(lambda: self.status()["windows"]["deep"] == 1, "the window is counted")
+        # The trace's windows, one per slice of the time on the wall, are counted once their buffers are back.
+        opened = len(self.dump("window_open"))
+        self.assertGreater(opened, 0)
+        wait_for(lambda: self.status()["windows"]["deep"] == opened, "the windows are counted")
         program.go_on(200)
         later = self.status()
-        self.assertEqual((later["depth"], later["kernels_seen"], later["windows"]["deep"]), ("off", seen, 1))
+        self.assertEqual((later["depth"], later["kernels_seen"], later["windows"]["deep"]), ("off", seen, opened))
+        self.assertEqual(len(self.dump("window_open")), opened)
         self.collscope("pause", "--release")
         self.assertFalse(self.status()["subscribed"])
 
