@@ -16,7 +16,8 @@
  *
  * A tool that takes over within a window shows after it: the buffers that we left with CUPTI do not come
  * back. After CS_COEXIST_RETURN_NS the kinds go on again until it is clear whose CUPTI it is; when it was
- * ours after all CS_COEXIST_PROBES_IN_VAIN times, this is not done any more.
+ * ours after all CS_COEXIST_PROBES_IN_VAIN times, this is not done any more. They go on, too, when the next
+ * window comes sooner and finds CUPTI's clock set by a tool that has the buffers.
  *
  * Whether work went on: graph launches by callback while subscribed; else a process that used at least
  * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that

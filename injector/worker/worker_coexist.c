@@ -133,10 +133,14 @@ cs_worker_may_trace(struct cs_worker *w)
 	if (!good)
 		good = take_clock(w, &ours);
 	cs_instance_leave_cupti();
-	if (!ours)
+	if (!ours) {
+		/* It came within the last window, perhaps, at whose end we switched off what it wants. */
+		if (w->awaiting)
+			cs_worker_set_depth(w, CS_DEPTH_DEEP);
 		cs_worker_yield_to_other(w);
-	else if (!good)
+	} else if (!good) {
 		cs_worker_yield_clock(w, "has set CUPTI's clock, which cannot be set back");
+	}
 	return good;
 }
 

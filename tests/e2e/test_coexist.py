@@ -336,6 +336,7 @@ class Clock(Beside):
         given_way = program.errors().count("looking again in")
         program.profile()
         program.wait_for(lambda: program.errors().count("looking again in") > given_way, "given way")
+        program.go_on(20)
         program.stop_profiler()
 
     def comes_back(self, program):
@@ -365,6 +366,22 @@ class Clock(Beside):
         self.assertNotIn("has set CUPTI's clock", errors)
         self.assertNotIn("is off in this process", errors)
         self.assertLess(self.bad_times(), 50)  # one at the edge of a window
+
+    def test_comes_within_a_window_soon_followed_by_the_next(self):
+        """The kinds went off with the first, sooner than its buffers were missed; the next begins with the clock, which is not ours."""
+        program = self.beside(COLLSCOPE_PERIOD_MS="1000", COLLSCOPE_WINDOW_MS="700", COLLSCOPE_STEP_BACK_S="60")
+        self.wait_for_windows()
+        program.wait_for(lambda: self.status()["depth"] == "off", "between two windows")
+        program.wait_for(lambda: self.status()["depth"] == "deep", "the next window")
+        begin = program.profile()
+        program.wait_for_word("looking again in")
+        given_way = program.order("n")
+        program.go_on(400)
+        kernels, steps = program.stop_profiler()
+        # Left to themselves the kinds would be off from the window's end on.
+        self.assertGreater(kernels, (begin + steps - given_way) * KERNELS_PER_STEP - OPEN_BUFFER)
+        output, _ = self.end(program)
+        self.check_profiler(output, 1)
 
     def test_left_alone_during_a_session(self):
         """It comes between two windows: collscope sees its clock, and that the buffers are its own."""
