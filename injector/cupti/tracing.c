@@ -14,7 +14,8 @@ static const CUpti_ActivityKind deep_kinds[] = {
 
 static _Atomic uint32_t now; /* enum cs_depth */
 static _Atomic uint32_t switches;
-static bool calls_wanted, calls_on; /* the worker's */
+static bool calls_wanted, calls_on; /* the worker's, as what follows */
+static bool left_on;
 
 enum cs_depth
 cs_tracing_depth(void)
@@ -49,8 +50,12 @@ disable(const struct cs_cupti_api *cupti, size_t count)
 static CUptiResult
 enable(const struct cs_cupti_api *cupti)
 {
+	bool calls_left_on = calls_on;
+
 	/* Before the kernels, so that each of them has its call. Without it there is only less to know. */
 	calls_on = calls_wanted && cs_cupti_enable(cupti, CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS;
+	if (calls_left_on && !calls_on)
+		cs_cupti_disable(cupti, CUPTI_ACTIVITY_KIND_DRIVER);
 	for (size_t i = 0; i < DEEP_KINDS; i++) {
 		CUptiResult result = cs_cupti_enable(cupti, deep_kinds[i]);
 
@@ -99,8 +104,16 @@ cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult
 	*failure = enable(&instance->cupti);
 	if (*failure != CUPTI_SUCCESS)
 		return -EIO;
+	left_on = false;
 	set_depth(CS_DEPTH_DEEP);
 	return 0;
+}
+
+void
+cs_tracing_insist(struct cs_instance *instance)
+{
+	for (size_t i = 0; i < DEEP_KINDS && cs_tracing_depth() == CS_DEPTH_DEEP; i++)
+		cs_cupti_enable(&instance->cupti, deep_kinds[i]);
 }
 
 void
@@ -117,6 +130,20 @@ cs_tracing_begin_early(struct cs_instance *instance)
 void
 cs_tracing_forget(void)
 {
-	calls_on = false;
+	left_on |= cs_tracing_depth() == CS_DEPTH_DEEP;
 	set_depth(CS_DEPTH_OFF);
+}
+
+bool
+cs_tracing_left_on(void)
+{
+	return left_on;
+}
+
+void
+cs_tracing_sweep(struct cs_instance *instance)
+{
+	if (left_on)
+		disable(&instance->cupti, DEEP_KINDS);
+	left_on = false;
 }

@@ -33,7 +33,14 @@ uint32_t cs_tracing_switches(void);
 void cs_tracing_want_calls(bool want);
 /* To OFF or DEEP. 0, or -EIO with CUPTI's result in *failure and depth OFF. */
 int cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult *failure);
+/* At depth DEEP: the same kinds once more. A tool that ends its session switches them off for everybody, and
+ * CUPTI tells nobody; one that is on already stays as it is. */
+void cs_tracing_insist(struct cs_instance *instance);
 /* Somebody else's kinds now: forget, without touching CUPTI. */
 void cs_tracing_forget(void);
+/* Whether kinds that we switched on were left on so, and nobody switched them off since, as far as we know.
+ * sweep: off with them, when it is known that the buffers are ours after all; depth OFF. */
+bool cs_tracing_left_on(void);
+void cs_tracing_sweep(struct cs_instance *instance);
 
 #endif

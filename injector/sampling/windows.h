@@ -13,7 +13,7 @@
 
 #include "segment/segment_writer.h"
 
-#define CS_WINDOWS_PENDING 8U
+#define CS_WINDOWS_PENDING 16U
 
 struct cs_window {
 	enum cs_depth depth;

@@ -30,7 +30,8 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 {
 	cs_schedule_look(&w->schedule, w->now_ns, w->monotonic_ns, plan);
 	if (w->yielded) {
-		cs_worker_come_back(w);
+		cs_worker_watch_left_on(w);
+		cs_worker_come_back(w, plan->depth);
 		return;
 	}
 	cs_worker_plan_sampling(w, plan);
@@ -75,7 +76,7 @@ leave_when_asked(struct cs_worker *w)
 	cs_worker_name_devices(w); /* what the flush brought of a device that came up last */
 	cs_delivery_settle(UINT64_MAX);
 	if (!w->yielded) {
-		cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
+		cs_windows_turn_idle(&w->windows, CS_DEPTH_OFF, 0, w->now_ns, 0);
 		cs_worker_settle_when_sure(w);
 	}
 	cs_worker_update_status(w);

@@ -86,13 +86,21 @@ step_back(struct cs_worker *w, const char *what)
 void
 cs_worker_yield_to_other(struct cs_worker *w)
 {
+	struct cs_delivery_counts counts;
+
 	w->judging = false;
+	w->awaiting = false;
 	cs_worker_end_sampling(w);
+	/* Should the kinds that stay on bring us records all the same, they are of no window. */
+	if (cs_tracing_depth() == CS_DEPTH_DEEP)
+		cs_delivery_note_edge(false, cs_clock_realtime_ns());
 	cs_windows_turn(&w->windows, CS_DEPTH_OFF, 0, w->now_ns);
 	settle(w, true);
 	cs_segment_writer_lose(w->writer, CS_LOSS_FOREIGN_OWNER, 1, w->now_ns);
 	cs_tracing_forget();
 	w->ignore_before = cs_buffers_disown(cs_delivery_buffers());
+	cs_delivery_count(w->ignore_before, &counts);
+	w->yield_requested = counts.requested;
 	step_back(w, "has taken over CUPTI's buffers");
 }
 
@@ -169,6 +177,17 @@ cs_worker_ask_witness(struct cs_worker *w)
 	return ours;
 }
 
+/* Nothing came, and nobody seems to have taken it: perhaps a tool whose buffers we had taken has ended its
+ * session, and switched off the kinds under us. Without a subscription nobody knows whether work goes on. */
+static void
+insist(struct cs_worker *w)
+{
+	if (!cs_instance_enter_cupti())
+		return;
+	cs_tracing_insist(w->instance);
+	cs_instance_leave_cupti();
+}
+
 void
 cs_worker_judge(struct cs_worker *w)
 {
@@ -195,13 +214,17 @@ cs_worker_judge(struct cs_worker *w)
 	/* Nothing came, but it would have: the window may go on waiting for it. */
 	if (verdict == CS_COEXIST_FOREIGN && cs_worker_ask_witness(w))
 		verdict = probe ? CS_COEXIST_OURS : CS_COEXIST_IDLE;
+	if (verdict == CS_COEXIST_IDLE)
+		insist(w);
 	switch (verdict) {
 	case CS_COEXIST_FOREIGN:
 		cs_worker_yield_to_other(w);
 		break;
 	case CS_COEXIST_OURS:
-		if (w->probing)
+		if (w->probing) {
 			w->probes_in_vain++;
+			w->last_probe_ns = w->monotonic_ns;
+		}
 		w->probing = false;
 		if (w->lingering) {
 			w->lingering = false;
@@ -227,10 +250,22 @@ cs_worker_expect_buffers(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
+	if (w->probes_in_vain != 0 && cs_coexist_forgives(w->monotonic_ns - w->last_probe_ns))
+		w->probes_in_vain = 0;
 	cs_delivery_count(w->ignore_before, &counts);
 	w->awaiting = counts.held != 0 && w->probes_in_vain < CS_COEXIST_PROBES_IN_VAIN;
 	w->awaited_completed = counts.completed;
 	w->await_until_ns = w->monotonic_ns + CS_COEXIST_RETURN_NS;
+}
+
+/* Not with the kinds, as long as there is no sign that somebody wants them. */
+static void
+look_while_paused(struct cs_worker *w)
+{
+	if (cs_worker_ask_witness(w))
+		return;
+	cs_worker_set_depth(w, CS_DEPTH_DEEP);
+	cs_worker_yield_to_other(w);
 }
 
 /* They do not come back: the kinds go on again, which is what the other tool wants and what a verdict needs.
@@ -250,6 +285,10 @@ cs_worker_watch_return(struct cs_worker *w)
 	if (w->monotonic_ns < w->await_until_ns)
 		return;
 	w->awaiting = false;
+	if (w->schedule.paused) {
+		look_while_paused(w);
+		return;
+	}
 	w->probing = true;
 	w->asked = false;
 	w->judging = false;
@@ -269,11 +308,10 @@ is_foreign(struct cs_worker *w)
 }
 
 /* No kind of ours stays on, and none goes on to look who has the buffers: a tool that took over within the
- * window that ends here is given way to when that is certain. */
+ * window that ends here, or has just ended, is given way to when that is certain. */
 void
 cs_worker_pause(struct cs_worker *w)
 {
-	w->awaiting = false;
 	w->lingering = false;
 	w->probing = false;
 	w->judging = false;
@@ -283,7 +321,6 @@ cs_worker_pause(struct cs_worker *w)
 		cs_worker_yield_to_other(w);
 	else
 		cs_worker_close_window(w, w->windows.open.ordinal);
-	w->awaiting = false;
 }
 
 static bool
@@ -303,8 +340,44 @@ subscribe_again(struct cs_worker *w)
 	return true;
 }
 
+/* Kinds were left on for another tool, and CUPTI asks us for a buffer: nobody else is there to want them. */
 void
-cs_worker_come_back(struct cs_worker *w)
+cs_worker_watch_left_on(struct cs_worker *w)
+{
+	struct cs_delivery_counts counts;
+
+	if (!cs_tracing_left_on())
+		return;
+	cs_delivery_count(w->ignore_before, &counts);
+	if (counts.requested == w->yield_requested || !cs_instance_enter_cupti())
+		return;
+	cs_tracing_sweep(w->instance);
+	cs_instance_leave_cupti();
+	cs_log_debug("Kinds that were left on for another tool bring records here, they are off");
+}
+
+/*
+ * The buffers of whoever has them are taken. In demand mode there is no need for that before the next trace
+ * unless kinds were left on, which would cost the server its time until then.
+ */
+static bool
+take_buffers(struct cs_worker *w, enum cs_depth planned)
+{
+	if (!atomic_load(&w->instance->traced) && !atomic_load(&w->instance->callbacks_registered))
+		return true;
+	if (w->schedule.mode == CS_MODE_DEMAND && !w->schedule.asked && !cs_tracing_left_on()) {
+		atomic_store(&w->instance->callbacks_registered, false);
+		return true;
+	}
+	if (cs_tracing_register(w->instance) != CUPTI_SUCCESS)
+		return false;
+	if (planned == CS_DEPTH_OFF)
+		cs_tracing_sweep(w->instance);
+	return true;
+}
+
+void
+cs_worker_come_back(struct cs_worker *w, enum cs_depth planned)
 {
 	bool back = true;
 
@@ -313,8 +386,8 @@ cs_worker_come_back(struct cs_worker *w)
 		return;
 	if (atomic_load(&w->instance->first_context_ns) == 0)
 		back = subscribe_again(w);
-	if (back && atomic_load(&w->instance->traced))
-		back = cs_tracing_register(w->instance) == CUPTI_SUCCESS;
+	if (back)
+		back = take_buffers(w, planned);
 	cs_instance_leave_cupti();
 	w->step_back_until_ns =
 		w->monotonic_ns + cs_coexist_step_back_ns(w->instance->settings.step_back_s, 0);

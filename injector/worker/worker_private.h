@@ -71,12 +71,14 @@ struct cs_worker {
 	uint64_t awaited_completed, await_until_ns; /* monotonic */
 	bool probing;
 	unsigned int probes_in_vain;
+	uint64_t last_probe_ns; /* monotonic: of them */
 
 	bool yielded;
 	unsigned int yields;         /* in a row, each soon after the other */
 	uint64_t last_yield_ns;      /* monotonic */
 	uint64_t step_back_until_ns; /* monotonic */
 	uint64_t ignore_before;      /* so many of the buffers that were taken are with another tool */
+	uint64_t yield_requested;    /* buffers that CUPTI had asked us for by then */
 
 	/* The sampling window that is open, or the last one until it is settled with the governor. */
 	bool sampling;                       /* one is open */
@@ -158,14 +160,16 @@ void cs_worker_settle_when_sure(struct cs_worker *w);
  * ended, what it left with CUPTI is to come back; watch_return: whether it does. pause: the request has been
  * taken. may_trace: before kinds go on; false: CUPTI's times are of another tool's clock, and we have stepped
  * back. yield_to_other: the buffers are another tool's; steps back, and touches no kind. yield_clock: the
- * records' times are; closes the window and steps back.
+ * records' times are; closes the window and steps back. watch_left_on: while stepped back, whether the kinds
+ * that were left on are of use to anybody else; come_back: when it is time, with the depth that is planned.
  */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
 void cs_worker_judge(struct cs_worker *w);
 void cs_worker_expect_buffers(struct cs_worker *w);
 void cs_worker_watch_return(struct cs_worker *w);
-void cs_worker_come_back(struct cs_worker *w);
+void cs_worker_watch_left_on(struct cs_worker *w);
+void cs_worker_come_back(struct cs_worker *w, enum cs_depth planned);
 bool cs_worker_ask_witness(struct cs_worker *w);
 void cs_worker_pause(struct cs_worker *w);
 bool cs_worker_may_trace(struct cs_worker *w);

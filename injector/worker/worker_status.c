@@ -45,10 +45,10 @@ cs_worker_name_devices(struct cs_worker *w)
 static enum cs_state
 state_of(const struct cs_worker *w)
 {
-	if (w->yielded)
-		return CS_STATE_YIELDED;
 	if (w->schedule.paused)
 		return CS_STATE_PAUSED;
+	if (w->yielded)
+		return CS_STATE_YIELDED;
 	if (w->windows.open.depth != CS_DEPTH_OFF || w->schedule.mode == CS_MODE_FULL)
 		return CS_STATE_TRACING;
 	if (cs_subscription_held())
@@ -60,7 +60,7 @@ static const char *
 reason_of(const struct cs_worker *w)
 {
 	if (w->schedule.paused)
-		return "Paused on request";
+		return w->yielded ? "Paused on request; another tool has CUPTI" : "Paused on request";
 	return w->reason[0] ? w->reason : w->stays;
 }
 

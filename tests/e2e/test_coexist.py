@@ -266,6 +266,54 @@ class Requests(Beside):
         self.assertIn("refuses: it is yielded: Another tool", said)
 
 
+class Ended(Beside):
+    """The other tool's session has ended. It switches off the kinds for everybody then and keeps CUPTI's callbacks; of neither does
+    CUPTI tell."""
+
+    def kernels_come(self, program):
+        """More than a buffer of those that are there already."""
+        before = self.status()["kernels_seen"]
+        program.wait_for(lambda: self.status()["kernels_seen"] > before + 2 * OPEN_BUFFER, "kernels")
+
+    def given_way(self, program):
+        program.wait_for(lambda: self.status()["state"] == "yielded", "given way")
+
+    def test_within_a_trace_of_ours(self):
+        """Which had taken its buffers."""
+        program = self.start("--profile", "20:0", CS_TEST_HASTE=3)
+        program.wait_for(lambda: self.segments() and program.order("n") > 50, "steps")
+        self.collscope("trace", "--seconds", "200")
+        self.kernels_come(program)
+        program.stop_profiler()
+        self.kernels_come(program)
+        self.end(program)
+
+    def test_before_a_trace_of_ours(self):
+        """Nobody wants the kinds that are left on when its callbacks are met: they go off when we are back, as nothing is to be traced."""
+        program = self.start(CS_TEST_HASTE=3, COLLSCOPE_STEP_BACK_S="12")
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "500ms", "--wait")
+        program.profile()
+        program.go_on(50)
+        program.stop_profiler()
+        self.collscope("trace", "--seconds", "6")
+        self.given_way(program)
+        program.wait_for(lambda: self.status()["state"] in ("learning", "idle"), "back")
+        program.go_on(100)
+        seen = self.status()["kernels_seen"]
+        program.go_on(1000)
+        self.assertEqual(self.status()["kernels_seen"], seen)
+        _, errors = self.end(program)
+        self.assertEqual(errors.count("has taken over CUPTI's buffers"), 1, errors)
+
+    def test_before_the_first_window(self):
+        """It has set CUPTI's clock, and its callbacks are there still: we have traced nothing yet, and register again all the same."""
+        program = self.start("--ticks", "--profile", "1:60", COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="2000",
+                             COLLSCOPE_WINDOW_MS="50", COLLSCOPE_BUDGET="1")
+        program.wait_for(lambda: self.segments() and self.collectives(), "collectives")
+        self.end(program)
+
+
 class Pause(Beside):
     def test_in_the_middle_of_a_window(self):
         """The window ends at once, and nothing is traced after it."""
@@ -289,6 +337,36 @@ class Pause(Beside):
         self.collscope("pause", "--release")
         self.assertFalse(self.status()["subscribed"])
 
+    def test_when_another_tool_is_only_thought_of(self):
+        """Nothing has ended yet, and CUPTI does not answer whose the buffers are: the kinds stay on, until it asks us for one."""
+        program = self.start(CS_TEST_HASTE=1, CS_FAKE_CUPTI_DELAY_MS="3000", CS_FAKE_CUPTI_FAIL_NAME="cuptiActivityEnableAndDump")
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "300")
+        wait_for(lambda: self.status()["depth"] == "deep", "the trace has begun")
+        self.collscope("pause")
+        program.go_on(1000)
+        seen = self.settled_kernels()
+        program.go_on(1000)
+        self.assertEqual(self.status()["kernels_seen"], seen)
+        self.end(program)
+
+    def test_when_another_tool_has_just_come(self):
+        """Our records are so new that nothing shows it: the kinds go off, and on again when the buffers do not come back."""
+        program = self.start(CS_TEST_HASTE=1)
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "300")
+        wait_for(lambda: self.status()["last_record_end_ns"], "records")
+        begin = program.profile()
+        self.collscope("pause")
+        program.wait_for(lambda: self.status()["reason"] == "Paused on request; another tool has CUPTI", "given way")
+        self.assertEqual(self.status()["state"], "paused")
+        over = program.order("n")
+        program.go_on(300)
+        kernels, steps = program.stop_profiler()
+        self.assertGreater(kernels, (begin + steps - over) * KERNELS_PER_STEP)
+        self.assertIn("Resumed 1 process", self.collscope("resume").stderr)
+        self.end(program)
+
     def test_when_another_tool_came_within_it(self):
         """The buffers are away: its kinds stay on, ours do not come back."""
         program = self.start(CS_TEST_HASTE=1)
@@ -298,7 +376,7 @@ class Pause(Beside):
         program.profile()
         seen = self.settled_kernels()
         self.collscope("pause")
-        state = wait_for(lambda: self.status()["state"] in ("yielded", "paused") and self.status(), "paused")
+        state = wait_for(lambda: self.status()["state"] == "paused" and self.status(), "paused")
         self.assertEqual((state["depth"], state["kernels_seen"]), ("off", seen))
         program.go_on(300)
         kernels, steps = program.stop_profiler()
