@@ -317,10 +317,14 @@ cs_worker_pause(struct cs_worker *w)
 	w->judging = false;
 	if (w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
 		return;
-	if (is_foreign(w))
+	if (is_foreign(w)) {
 		cs_worker_yield_to_other(w);
-	else
-		cs_worker_close_window(w, w->windows.open.ordinal);
+		return;
+	}
+	cs_worker_close_window(w, w->windows.open.ordinal);
+	/* Also when CUPTI has no buffer of ours: a flush may have brought the last one just before it came.
+	 */
+	w->awaiting = true;
 }
 
 static bool
