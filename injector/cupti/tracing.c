@@ -114,6 +114,8 @@ cs_tracing_insist(struct cs_instance *instance)
 {
 	for (size_t i = 0; i < DEEP_KINDS && cs_tracing_depth() == CS_DEPTH_DEEP; i++)
 		cs_cupti_enable(&instance->cupti, deep_kinds[i]);
+	if (calls_on && cs_tracing_depth() == CS_DEPTH_DEEP)
+		cs_cupti_enable(&instance->cupti, CUPTI_ACTIVITY_KIND_DRIVER);
 }
 
 void

@@ -31,7 +31,7 @@ follow_schedule(struct cs_worker *w, struct cs_schedule_plan *plan)
 	cs_schedule_look(&w->schedule, w->now_ns, w->monotonic_ns, plan);
 	if (w->yielded) {
 		cs_worker_watch_left_on(w);
-		cs_worker_come_back(w, plan->depth);
+		cs_worker_come_back(w);
 		return;
 	}
 	cs_worker_plan_sampling(w, plan);

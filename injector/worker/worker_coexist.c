@@ -177,8 +177,15 @@ cs_worker_ask_witness(struct cs_worker *w)
 	return ours;
 }
 
-/* Nothing came, and nobody seems to have taken it: perhaps a tool whose buffers we had taken has ended its
- * session, and switched off the kinds under us. Without a subscription nobody knows whether work goes on. */
+/* Whose buffers we may have taken. Else a server that is idle is not asked every few seconds. */
+static bool
+others_were_here(const struct cs_worker *w)
+{
+	return w->last_yield_ns != 0 || w->schedule.mode == CS_MODE_DEMAND;
+}
+
+/* Nothing came though the buffers are ours: perhaps a tool whose buffers we had taken has ended its session,
+ * and switched off the kinds under us. */
 static void
 insist(struct cs_worker *w)
 {
@@ -194,7 +201,7 @@ cs_worker_judge(struct cs_worker *w)
 	struct cs_delivery_counts counts;
 	struct cs_coexist_window window;
 	enum cs_coexist_verdict verdict;
-	bool probe = w->probing;
+	bool ours, probe = w->probing;
 
 	if (!w->judging || w->yielded)
 		return;
@@ -212,9 +219,11 @@ cs_worker_judge(struct cs_worker *w)
 	};
 	verdict = cs_coexist_judge(&window, &w->silent);
 	/* Nothing came, but it would have: the window may go on waiting for it. */
-	if (verdict == CS_COEXIST_FOREIGN && cs_worker_ask_witness(w))
+	ours = (verdict == CS_COEXIST_FOREIGN || (verdict == CS_COEXIST_IDLE && others_were_here(w))) &&
+	       cs_worker_ask_witness(w);
+	if (verdict == CS_COEXIST_FOREIGN && ours)
 		verdict = probe ? CS_COEXIST_OURS : CS_COEXIST_IDLE;
-	if (verdict == CS_COEXIST_IDLE)
+	if (verdict == CS_COEXIST_IDLE && ours)
 		insist(w);
 	switch (verdict) {
 	case CS_COEXIST_FOREIGN:
@@ -254,16 +263,23 @@ cs_worker_expect_buffers(struct cs_worker *w)
 		w->probes_in_vain = 0;
 	cs_delivery_count(w->ignore_before, &counts);
 	w->awaiting = counts.held != 0 && w->probes_in_vain < CS_COEXIST_PROBES_IN_VAIN;
+	w->silent_paused = 0;
 	w->awaited_completed = counts.completed;
 	w->await_until_ns = w->monotonic_ns + CS_COEXIST_RETURN_NS;
 }
 
-/* Not with the kinds, as long as there is no sign that somebody wants them. */
+/* Not with the kinds, as long as there is no sign that somebody wants them; and a single answer is none, as
+ * is_foreign says. */
 static void
 look_while_paused(struct cs_worker *w)
 {
 	if (cs_worker_ask_witness(w))
 		return;
+	if (++w->silent_paused < CS_COEXIST_SILENT_MAX) {
+		w->awaiting = true;
+		w->await_until_ns = w->monotonic_ns + CS_COEXIST_RETURN_NS;
+		return;
+	}
 	cs_worker_set_depth(w, CS_DEPTH_DEEP);
 	cs_worker_yield_to_other(w);
 }
@@ -365,7 +381,7 @@ cs_worker_watch_left_on(struct cs_worker *w)
  * unless kinds were left on, which would cost the server its time until then.
  */
 static bool
-take_buffers(struct cs_worker *w, enum cs_depth planned)
+take_buffers(struct cs_worker *w)
 {
 	if (!atomic_load(&w->instance->traced) && !atomic_load(&w->instance->callbacks_registered))
 		return true;
@@ -375,13 +391,13 @@ take_buffers(struct cs_worker *w, enum cs_depth planned)
 	}
 	if (cs_tracing_register(w->instance) != CUPTI_SUCCESS)
 		return false;
-	if (planned == CS_DEPTH_OFF)
-		cs_tracing_sweep(w->instance);
+	/* Also if a window is due: it begins with a turn of its own. */
+	cs_tracing_sweep(w->instance);
 	return true;
 }
 
 void
-cs_worker_come_back(struct cs_worker *w, enum cs_depth planned)
+cs_worker_come_back(struct cs_worker *w)
 {
 	bool back = true;
 
@@ -391,7 +407,7 @@ cs_worker_come_back(struct cs_worker *w, enum cs_depth planned)
 	if (atomic_load(&w->instance->first_context_ns) == 0)
 		back = subscribe_again(w);
 	if (back)
-		back = take_buffers(w, planned);
+		back = take_buffers(w);
 	cs_instance_leave_cupti();
 	w->step_back_until_ns =
 		w->monotonic_ns + cs_coexist_step_back_ns(w->instance->settings.step_back_s, 0);
@@ -460,6 +476,7 @@ cs_worker_release_subscription(struct cs_worker *w)
 	cs_worker_give_up_subscription(w);
 	if (!w->instance->cupti.shared || !cs_instance_enter_cupti())
 		return;
+	w->awaiting = false; /* CUPTI is not to be used, so it cannot be asked either */
 	w->instance->cupti.activity_flush_all(0);
 	cs_subscription_leave(w->instance);
 	cs_instance_leave_cupti();

@@ -71,7 +71,8 @@ struct cs_worker {
 	uint64_t awaited_completed, await_until_ns; /* monotonic */
 	bool probing;
 	unsigned int probes_in_vain;
-	uint64_t last_probe_ns; /* monotonic: of them */
+	unsigned int silent_paused; /* answers in a row, while paused, that they are not ours */
+	uint64_t last_probe_ns;     /* monotonic: of them */
 
 	bool yielded;
 	unsigned int yields;         /* in a row, each soon after the other */
@@ -115,7 +116,8 @@ struct cs_worker {
 	} growth;
 	uint64_t random;
 	unsigned int failures;
-	struct cs_delivery_counts watched; /* when the times of records were looked at last */
+	struct cs_delivery_counts watched; /* from here on the times of records are to be judged */
+	struct cs_delivery_counts looked;  /* when they were looked at last */
 	bool clock_replaced;               /* CUPTI has had another clock than its own, in this process */
 	bool restore_clock;                /* and has it still, whatever it says */
 	bool finalized;                    /* CUPTI has left; the next window brings it back */
@@ -161,7 +163,7 @@ void cs_worker_settle_when_sure(struct cs_worker *w);
  * taken. may_trace: before kinds go on; false: CUPTI's times are of another tool's clock, and we have stepped
  * back. yield_to_other: the buffers are another tool's; steps back, and touches no kind. yield_clock: the
  * records' times are; closes the window and steps back. watch_left_on: while stepped back, whether the kinds
- * that were left on are of use to anybody else; come_back: when it is time, with the depth that is planned.
+ * that were left on are of use to anybody else; come_back: when it is time.
  */
 void cs_worker_begin_judging(struct cs_worker *w);
 bool cs_worker_buffers_came(const struct cs_worker *w, const struct cs_delivery_counts *counts);
@@ -169,7 +171,7 @@ void cs_worker_judge(struct cs_worker *w);
 void cs_worker_expect_buffers(struct cs_worker *w);
 void cs_worker_watch_return(struct cs_worker *w);
 void cs_worker_watch_left_on(struct cs_worker *w);
-void cs_worker_come_back(struct cs_worker *w, enum cs_depth planned);
+void cs_worker_come_back(struct cs_worker *w);
 bool cs_worker_ask_witness(struct cs_worker *w);
 void cs_worker_pause(struct cs_worker *w);
 bool cs_worker_may_trace(struct cs_worker *w);

@@ -17,6 +17,7 @@ void
 cs_worker_begin_timestamps(struct cs_worker *w)
 {
 	cs_delivery_count(w->ignore_before, &w->watched);
+	w->looked = w->watched;
 }
 
 /*
@@ -48,15 +49,18 @@ give_up_times(struct cs_worker *w, uint64_t timed, uint64_t bad, uint64_t strang
 void
 cs_worker_watch_timestamps(struct cs_worker *w)
 {
-	struct cs_delivery_counts counts, before = w->watched;
+	struct cs_delivery_counts counts, before, last = w->looked;
 
 	cs_delivery_count(w->ignore_before, &counts);
+	w->looked = counts;
 	/* What comes while nothing is traced is what another tool wanted: the next window looks whose the
 	 * clock is before it begins. */
 	if (cs_tracing_depth() == CS_DEPTH_OFF && w->monotonic_ns >= w->drain_until_ns) {
-		w->watched = counts;
-		return;
+		w->watched.timed += counts.timed - last.timed;
+		w->watched.bad += counts.bad - last.bad;
+		w->watched.strange += counts.strange - last.strange;
 	}
+	before = w->watched;
 	if (w->yielded || counts.timed - before.timed < BAD_RECORDS_MIN)
 		return;
 	w->watched = counts;

@@ -605,7 +605,7 @@ class Shared(Beside):
 
 
 def load_tests(loader, _tests, _pattern):
-    return run_together(loader, (DemandModeLeavesCupti, Requests, Pause, BackOff, Clock, Shared), AT_ONCE)
+    return run_together(loader, (DemandModeLeavesCupti, Requests, Ended, Pause, BackOff, Clock, Shared), AT_ONCE)
 
 
 if __name__ == "__main__":
