@@ -338,8 +338,7 @@ cs_worker_pause(struct cs_worker *w)
 		return;
 	}
 	cs_worker_close_window(w, w->windows.open.ordinal);
-	/* Also when CUPTI has no buffer of ours: a flush may have brought the last one just before it came.
-	 */
+	/* Even if CUPTI has no buffer of ours: a flush may have brought the last one just before it came. */
 	w->awaiting = true;
 }
 

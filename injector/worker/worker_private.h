@@ -71,8 +71,8 @@ struct cs_worker {
 	uint64_t awaited_completed, await_until_ns; /* monotonic */
 	bool probing;
 	unsigned int probes_in_vain;
-	unsigned int silent_paused; /* answers in a row, while paused, that they are not ours */
-	uint64_t last_probe_ns;     /* monotonic: of them */
+	uint64_t last_probe_ns;     /* monotonic: of the last of them */
+	unsigned int silent_paused; /* answers in a row, while paused, that the buffers are not ours */
 
 	bool yielded;
 	unsigned int yields;         /* in a row, each soon after the other */
