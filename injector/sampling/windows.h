@@ -13,7 +13,10 @@
 
 #include "segment/segment_writer.h"
 
-#define CS_WINDOWS_PENDING 16U
+/* Slices of a second that wait for a verdict; one more settles the oldest. Fewer than the windows of one
+ * process that a reader keeps as opened and not ended (CS_WINDOWS_OPEN_MAX of analysis/window.h), and than
+ * the ten seconds after which it looks where a rank stands still. */
+#define CS_WINDOWS_PENDING 8U
 
 struct cs_window {
 	enum cs_depth depth;
