@@ -112,10 +112,13 @@ cs_tracing_switch(struct cs_instance *instance, enum cs_depth depth, CUptiResult
 void
 cs_tracing_insist(struct cs_instance *instance)
 {
-	for (size_t i = 0; i < DEEP_KINDS && cs_tracing_depth() == CS_DEPTH_DEEP; i++)
-		cs_cupti_enable(&instance->cupti, deep_kinds[i]);
-	if (calls_on && cs_tracing_depth() == CS_DEPTH_DEEP)
+	if (cs_tracing_depth() != CS_DEPTH_DEEP)
+		return;
+	/* In the order of enable, which would switch off all of them if one failed. */
+	if (calls_on)
 		cs_cupti_enable(&instance->cupti, CUPTI_ACTIVITY_KIND_DRIVER);
+	for (size_t i = 0; i < DEEP_KINDS; i++)
+		cs_cupti_enable(&instance->cupti, deep_kinds[i]);
 }
 
 void
