@@ -281,7 +281,9 @@ read_batch(struct cs_ingest *ingest, size_t index, size_t *total, uint64_t *reac
 		result = cs_traced_read(traced, ingest->batch, CS_INGEST_BATCH, &count);
 		if (result < 0 && result != -ENOMEM)
 			fail(ingest, traced, result);
-		more = result == 0 && (count == CS_INGEST_BATCH || cs_traced_has_more(traced));
+		/* Nothing at all was all that there is, also behind a gap: a dead writer's may have no end.
+		 */
+		more = result == 0 && count > 0 && (count == CS_INGEST_BATCH || cs_traced_has_more(traced));
 		if (more && ingest->batch[count - 1].end_ns < *reached_ns)
 			*reached_ns = ingest->batch[count - 1].end_ns;
 		ingest->records += count;

@@ -79,7 +79,8 @@ void cs_traced_destroy(struct cs_traced *traced);
 /* Reads at most `capacity` records into `records` (the caller's) and analyses them. *count gets how many. 0,
  * or the negative errno of the reader: then retire it. */
 int cs_traced_read(struct cs_traced *traced, struct cs_record *records, size_t capacity, size_t *count);
-/* Whether the last read ended before its capacity although there are more records: at a gap. */
+/* Whether the last read, which brought records, ended before its capacity although there may be more: at a
+ * gap. After one that brought none it says nothing: there were none up to the ring's head. */
 bool cs_traced_has_more(const struct cs_traced *traced);
 /* Copies the status words and brings the counters forward. Errors as above. */
 int cs_traced_refresh(struct cs_traced *traced, uint64_t now_realtime_ns);

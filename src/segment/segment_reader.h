@@ -52,7 +52,8 @@ int cs_segment_reader_read(
  * may return fewer records than there are.
  */
 bool cs_segment_reader_gap(const struct cs_segment_reader *reader);
-/* Whether the last _read ended for that reason: the next one goes on. */
+/* Whether the last _read that handed any out ended for that reason: the next one goes on. It stays so over
+ * reads that hand out none, as there is none yet after the gap (or, of a dead writer, ever). */
 bool cs_segment_reader_gap_ahead(const struct cs_segment_reader *reader);
 
 /* Brings the dictionary up to date (also done by _read). 0 or -EIO, -ENOMEM, -EBADMSG. */

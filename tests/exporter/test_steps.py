@@ -138,6 +138,29 @@ class Steps(Case):
         self.assertEqual(sorted(said()[:2]), ["1", "2"])
         self.assertEqual(said()[2:], ["3"])
 
+    def test_hole_at_the_end_of_a_dead_ring(self):
+        """A writer was killed between reserving its last slot and filling it. Time goes on for the others: one is served, one stands still."""
+        dead, label = self.rank(0, 1)
+        at = time.time_ns() - 40 * 10**9
+        dead.collective(label, at, at + 100 * US, 43008)
+        dead.say("reserve", 1)
+        dead.kill()
+        still, label = self.rank(1, 8)
+        for step in range(4):
+            for i in range(4 if step < 3 else 2):
+                start = at + (step * 10_000 + i * 500) * US
+                still.collective(label, start, start + 100 * US, 43008, node=i + 1, correlation=step + 1)
+        live, label = self.rank(2, 1)
+        server = self.exporter("--collscope.linger=1h", "--collscope.stall=20s")
+        wait_for(lambda: pick(server.samples(), "records_lost_total", gpu="0", cause="ring_hole") == 1)
+        for i in range(3):
+            start = time.time_ns() - 50 * 10**6
+            live.collective(label, start, start + 100 * US, 43008, node=1, correlation=i + 1)
+            wait_for(lambda i=i: pick(server.samples(), "collective_duration_seconds_count", gpu="2") == i + 1)
+        wait_for(lambda: pick(server.samples(), "stalled_collective_seconds", gpu="1", rank="1") > 35)
+        wait_for(lambda: re.search(r"A rank stands still.* rank=1 ", server.output()))
+        self.assertEqual(pick(server.samples(), "collective_duration_seconds_count", gpu="0"), 1)
+
     def test_after_the_clock_was_set_back(self):
         """An exporter that starts then finds records from an hour ahead before those of now, and takes the latter as ever."""
         writer, label = self.rank(5, 8)

@@ -10,6 +10,7 @@
  *   name TEXT                                         -> id
  *   record TYPE FLAGS GPU KLASS REF START END VALUE NODE CORRELATION GRAPH STREAM -> ok
  *   repeat COUNT STEP_NS (the last record again, later each time)                 -> ok
+ *   reserve COUNT (slots of the ring that are never filled)                       -> ok
  *   lose CAUSE COUNT                                  -> ok
  *   rank RANK WORLD                                   -> ok
  *   text WHICH TEXT                                   -> ok
@@ -20,6 +21,7 @@
  */
 #include "collective.h"
 #include "segment/segment_writer.h"
+#include "segment/segment_writer_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -117,6 +119,14 @@ do_repeat(struct cs_segment_writer *writer, const char *rest)
 	return 0;
 }
 
+/* As a writer does that is killed within cs_segment_writer_append. */
+static int
+do_reserve(struct cs_segment_writer *writer, const char *rest)
+{
+	atomic_fetch_add_explicit(&writer->ring_head->head, strtoull(rest, NULL, 10), memory_order_relaxed);
+	return 0;
+}
+
 static int
 do_lose(struct cs_segment_writer *writer, const char *rest)
 {
@@ -187,6 +197,7 @@ static const struct {
 	{"label", do_label, 1},
 	{"record", do_record, 0},
 	{"repeat", do_repeat, 0},
+	{"reserve", do_reserve, 0},
 	{"lose", do_lose, 0},
 	{"rank", do_rank, 0},
 	{"text", do_text, 0},
