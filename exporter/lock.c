@@ -66,10 +66,16 @@ cs_lock_take(const char *directory, struct cs_error *error)
 			return cs_error_set(error, result, "cannot open %s: %s", path, strerror(-result));
 		}
 		if (fcntl(fd, F_OFD_SETLK, &whole_file) == 0) {
-			if (still_there(path, fd))
+			if (!still_there(path, fd)) {
+				close(fd);
+				continue;
+			}
+			/* What a killed holder wrote must not be read as ours: it may be another address. */
+			if (ftruncate(fd, 0) == 0)
 				return fd;
+			result = -errno;
 			close(fd);
-			continue;
+			return cs_error_set(error, result, "cannot empty %s: %s", path, strerror(-result));
 		}
 		result = errno == EACCES || errno == EAGAIN ? -EWOULDBLOCK : -errno;
 		describe_holder(fd, holder, sizeof(holder));

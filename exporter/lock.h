@@ -17,8 +17,9 @@
 
 #include "error.h"
 
-/* A descriptor >= 0 that holds the lock. -EWOULDBLOCK: another process has it (its pid and address, if they
- * can be read, are in the error's text). Other negative errno: the file cannot be made or opened. */
+/* A descriptor >= 0 that holds the lock, of an empty file. -EWOULDBLOCK: another process has it (its pid and
+ * address, if they can be read, are in the error's text). Other negative errno: the file cannot be made or
+ * opened. */
 int cs_lock_take(const char *directory, struct cs_error *error);
 /* Writes pid and address into the file. 0 or a negative errno: the lock holds all the same. */
 int cs_lock_describe(int fd, const char *address);

@@ -66,6 +66,7 @@ test_second_is_refused(void **state)
 static void
 test_killed_holder(void **state)
 {
+	struct cs_exporter_serving serving;
 	struct cs_error error;
 	int ready[2];
 	char byte;
@@ -77,7 +78,7 @@ test_killed_holder(void **state)
 	child = fork();
 	if (child == 0) {
 		fd = cs_lock_take(directory, &error);
-		cs_lock_describe(fd, "x");
+		cs_lock_describe(fd, "127.0.0.1:19400");
 		if (write(ready[1], fd >= 0 ? "y" : "n", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -86,10 +87,18 @@ test_killed_holder(void **state)
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_int_equal(byte, 'y');
 	assert_int_equal(cs_lock_take(directory, &error), -EWOULDBLOCK);
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), 0);
+	assert_int_equal(serving.pid, child);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), -ENOENT);
 	fd = cs_lock_take(directory, &error);
 	assert_true(fd >= 0);
+	/* What the dead one wrote is not to be taken for what its successor says. */
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), -EAGAIN);
+	assert_int_equal(cs_lock_describe(fd, "127.0.0.1:19401"), 0);
+	assert_int_equal(cs_exporter_find_serving(directory, &serving), 0);
+	assert_string_equal(serving.address, "127.0.0.1:19401");
 	cs_lock_release(directory, fd);
 	close(ready[0]);
 	close(ready[1]);
