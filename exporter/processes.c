@@ -48,6 +48,9 @@ cs_processes_fini(struct cs_processes *processes)
 	for (size_t i = 0; i < processes->count; i++)
 		cs_traced_destroy(processes->items[i]);
 	processes->count = 0;
+	free(processes->forgotten);
+	processes->forgotten = NULL;
+	processes->forgotten_count = processes->forgotten_room = 0;
 }
 
 struct cs_traced *
@@ -222,6 +225,65 @@ forget_rejected(struct cs_processes *processes, struct cs_rejected *rejected)
 	*rejected = processes->rejected[--processes->rejected_count];
 }
 
+/* -- what is over and cannot be removed ------------------------------------------------------------------ */
+
+static int
+compare_forgotten(const void *left, const void *right)
+{
+	const struct cs_forgotten *a = left, *b = right;
+
+	if (a->inode != b->inode)
+		return a->inode < b->inode ? -1 : 1;
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+static struct cs_forgotten *
+find_forgotten(const struct cs_processes *processes, const char *name, const struct stat *file)
+{
+	struct cs_forgotten key = {.device = file->st_dev, .inode = file->st_ino};
+
+	if (processes->forgotten_count == 0)
+		return NULL;
+	strncpy(key.name, name, sizeof(key.name) - 1);
+	return bsearch(
+		&key, processes->forgotten, processes->forgotten_count, sizeof(key), compare_forgotten);
+}
+
+/* Behind the others: cs_processes_look sorts them. 0 or -ENOMEM. */
+static int
+add_forgotten(struct cs_processes *processes, const struct cs_traced *traced)
+{
+	struct cs_forgotten *one;
+
+	if (processes->forgotten_count == processes->forgotten_room) {
+		size_t room = processes->forgotten_room ? 2 * processes->forgotten_room : 64;
+		void *grown = realloc(processes->forgotten, room * sizeof(*processes->forgotten));
+
+		if (!grown)
+			return -ENOMEM;
+		processes->forgotten = grown;
+		processes->forgotten_room = room;
+	}
+	one = &processes->forgotten[processes->forgotten_count++];
+	*one = (struct cs_forgotten){.device = traced->device, .inode = traced->inode, .in_directory = true};
+	memcpy(one->name, traced->name, sizeof(one->name));
+	return 0;
+}
+
+static void
+drop_forgotten(struct cs_processes *processes)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < processes->forgotten_count; i++) {
+		if (processes->forgotten[i].in_directory)
+			processes->forgotten[kept++] = processes->forgotten[i];
+	}
+	processes->forgotten_count = kept;
+}
+
 /* -- looking --------------------------------------------------------------------------------------------- */
 
 struct look {
@@ -270,6 +332,7 @@ static int
 visit(const char *path, const char *name, void *context)
 {
 	struct look *look = context;
+	struct cs_forgotten *forgotten;
 	struct cs_rejected *rejected;
 	struct cs_traced *traced;
 	struct stat file;
@@ -281,6 +344,11 @@ visit(const char *path, const char *name, void *context)
 	traced = find_named(look->processes, name, &file);
 	if (traced) {
 		traced->in_directory = true;
+		return 0;
+	}
+	forgotten = find_forgotten(look->processes, name, &file);
+	if (forgotten) {
+		forgotten->in_directory = true;
 		return 0;
 	}
 	rejected = find_rejected(look->processes, name);
@@ -346,8 +414,10 @@ advance_processes(struct cs_processes *processes, uint64_t now_ns)
 	for (size_t i = 0; i < processes->count; i++) {
 		struct cs_traced *traced = processes->items[i];
 
-		/* One whose file could not be removed stays known, or it would be found again. */
-		if (traced->stage == CS_TRACED_FORGOTTEN && !traced->in_directory)
+		/* One whose file could not be removed stays known by name, or it would be found again;
+		 * without memory for that it stays as it is. */
+		if (traced->stage == CS_TRACED_FORGOTTEN &&
+			(!traced->in_directory || add_forgotten(processes, traced) == 0))
 			cs_traced_destroy(traced);
 		else
 			processes->items[kept++] = traced;
@@ -386,6 +456,8 @@ cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 		processes->items[i]->in_directory = false;
 	for (size_t i = 0; i < processes->rejected_count; i++)
 		processes->rejected[i].in_directory = false;
+	for (size_t i = 0; i < processes->forgotten_count; i++)
+		processes->forgotten[i].in_directory = false;
 	processes->past = (struct cs_rejections){0};
 	result = cs_rundir_each(processes->options.directory, visit, &look);
 	if (result < 0 && !processes->directory_failed)
@@ -397,7 +469,13 @@ cs_processes_look(struct cs_processes *processes, uint64_t now_monotonic_ns)
 		processes->swept_ns = now_monotonic_ns;
 		cs_leftovers_remove(processes->options.directory, processes->options.retention_ns);
 	}
+	/* Of a directory that could not be read nothing is known to be gone. */
+	if (result >= 0)
+		drop_forgotten(processes);
 	advance_processes(processes, now_monotonic_ns);
+	if (processes->forgotten_count > 1)
+		qsort(processes->forgotten, processes->forgotten_count, sizeof(*processes->forgotten),
+			compare_forgotten);
 	advance_rejected(processes, now_monotonic_ns);
 }
 

@@ -9,7 +9,11 @@
  * that the run directory (memory, as a rule) does not fill up; so is one whose writer died while it made it
  * (leftovers.h).
  *
- * Bounded: at most CS_PROCESSES_MAX processes and as many unusable files are held. Of unusable files past
+ * A segment that cannot be unlinked (a read-only directory) is forgotten all the same, but for its name: it
+ * is not opened again.
+ *
+ * Bounded: at most CS_PROCESSES_MAX processes and as many unusable files are held, and of forgotten ones the
+ * names of those that are in the directory. Of unusable files past
  * those the last look knows how many there are, and tries each again; none is named in the log, or unlinked
  * before there is room for it.
  *
@@ -51,6 +55,14 @@ struct cs_rejected {
 	bool removal_tried;
 };
 
+/* A dead process whose series are gone and whose file is still there. */
+struct cs_forgotten {
+	char name[CS_TRACED_NAME_BYTES];
+	dev_t device;
+	ino_t inode;
+	bool in_directory;
+};
+
 /* Those of the run directory that cannot be used. */
 struct cs_rejections {
 	uint64_t counts[CS_REJECTION_COUNT];
@@ -72,6 +84,8 @@ struct cs_processes {
 	struct cs_series_table *table;
 	struct cs_traced *items[CS_PROCESSES_MAX];
 	size_t count;
+	struct cs_forgotten *forgotten; /* sorted between two looks */
+	size_t forgotten_count, forgotten_room;
 	struct cs_rejected rejected[CS_PROCESSES_MAX];
 	size_t rejected_count;
 	struct cs_rejections past; /* that the last look, and failures since, found no room for */

@@ -5,7 +5,7 @@
  *   LIVE      the writer holds its lock
  *   DEAD      it does not; the segment is still read and there for the command line
  *   RETIRED   the segment is closed; series and information are served until the retention time is over
- *   FORGOTTEN nothing is served; known only because its file could not be removed
+ *   FORGOTTEN nothing is served; about to go (processes.h keeps the name of a file that could not be removed)
  *
  * Thread context: one thread at a time, under the lock of the node (ingest.h).
  */
