@@ -322,15 +322,15 @@ detach(void)
 			"Cannot change to the root directory error=%s", cs_log_value(&said, strerror(errno)));
 }
 
-/* What is set and means something to nobody. A traced process has said it by itself. */
+/* What is set and no value of its variable, or means something to nobody. A traced process has said it by
+ * itself. */
 static void
-say_unknown_variables(const struct cs_options *options)
+say_wrong_variables(const struct cs_options *options)
 {
-	static const char *const none[] = {NULL};
 	static struct cs_settings settings; /* large */
 
 	if (!options->automatic)
-		cs_settings_load_some(&settings, environ, none, cs_log_warn_of, NULL);
+		cs_settings_load_some(&settings, environ, options->variables, cs_log_warn_of, NULL);
 }
 
 /* What --help and --version print may not have arrived. */
@@ -367,7 +367,7 @@ main(int argc, char **argv)
 		return finish_output();
 	}
 	cs_log_setup("collscope-exporter", exporter.options.log_level, exporter.options.log_format);
-	say_unknown_variables(&exporter.options);
+	say_wrong_variables(&exporter.options);
 	cs_ingest_tune_memory();
 	if (exporter.options.automatic)
 		detach();

@@ -195,36 +195,32 @@ set_value(struct cs_options *options, const struct option_row *row, const char *
 	return 0;
 }
 
-static const char *
-variable_value(const char *variable, char *const *envp)
+static int
+set_defaults(struct cs_options *options, struct cs_error *error)
 {
-	size_t length = strlen(variable);
+	int result = 0;
 
-	for (; envp && *envp; envp++) {
-		if (strncmp(*envp, variable, length) == 0 && (*envp)[length] == '=')
-			return *envp + length + 1;
+	*options = (struct cs_options){0};
+	for (size_t i = 0; i < ROW_COUNT && result == 0; i++) {
+		if (*rows[i].fallback)
+			result = set_value(options, &rows[i], rows[i].fallback, error);
 	}
-	return NULL;
+	return result;
 }
 
-static int
-set_defaults(struct cs_options *options, char *const *envp, struct cs_error *error)
-{
-	*options = (struct cs_options){0};
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		const char *value = rows[i].variable ? variable_value(rows[i].variable, envp) : NULL;
-		bool from_variable = value && *value;
-		int result;
+_Static_assert(sizeof(((struct cs_settings *)0)->listen) == CS_OPTION_LISTEN_BYTES &&
+		       sizeof(((struct cs_settings *)0)->directory) == CS_OPTION_TEXT_BYTES &&
+		       sizeof(((struct cs_settings *)0)->steps) == CS_OPTION_TEXT_BYTES,
+	"what variables hold has room");
 
-		if (!from_variable)
-			value = rows[i].fallback;
-		if (!*value)
-			continue;
-		result = set_value(options, &rows[i], value, error);
-		if (result < 0)
-			return from_variable ? cs_error_wrap(error, result, "%s", rows[i].variable) : result;
-	}
-	return 0;
+/* As everybody reads them: what is no value of a variable leaves its default. */
+static void
+set_from_variables(struct cs_options *options, const struct cs_settings *settings)
+{
+	memcpy(options->listen[0], settings->listen, sizeof(settings->listen));
+	memcpy(options->directory, settings->directory, sizeof(settings->directory));
+	memcpy(options->steps, settings->steps, sizeof(settings->steps));
+	options->stall_ns = settings->stall_s * CS_NS_PER_S;
 }
 
 static int
@@ -244,6 +240,11 @@ unknown_flag(const char *word, struct cs_error *error)
 	return cs_error_set(error, -EINVAL, "unknown flag --%s; --help lists them", name);
 }
 
+/* Which flags are on the command line, by row. */
+struct given {
+	bool rows[ROW_COUNT];
+};
+
 static const struct option_row *
 find_row(const char *name, size_t length)
 {
@@ -254,10 +255,16 @@ find_row(const char *name, size_t length)
 	return NULL;
 }
 
+static bool
+is_given(const struct given *given, const char *name)
+{
+	return given->rows[find_row(name, strlen(name)) - rows];
+}
+
 /* One flag at argv[*at]; moves *at over its value. */
 static int
-parse_flag(struct cs_options *options, char *const *argv, int argc, int *at, enum cs_options_action *action,
-	struct cs_error *error)
+parse_flag(struct cs_options *options, struct given *given, char *const *argv, int argc, int *at,
+	enum cs_options_action *action, struct cs_error *error)
 {
 	const char *word = argv[*at];
 	const char *name = word + 2;
@@ -270,6 +277,10 @@ parse_flag(struct cs_options *options, char *const *argv, int argc, int *at, enu
 		row = find_row(name + 3, length - 3);
 	if (!row || (negated && row->type != OPTION_SWITCH))
 		return unknown_flag(word, error);
+	/* The first address on the command line takes the place of the default. */
+	if (row->type == OPTION_LISTEN && !given->rows[row - rows])
+		options->listen_count = 0;
+	given->rows[row - rows] = true;
 	if (row->type == OPTION_ACTION || row->type == OPTION_SWITCH) {
 		if (value)
 			return cs_error_set(error, -EINVAL, "--%.*s takes no value", (int)length, name);
@@ -301,26 +312,47 @@ check_addresses(const struct cs_options *options, struct cs_error *error)
 }
 
 static int
-check(const struct cs_options *options, struct cs_error *error)
+check(const struct cs_options *options, const struct given *given, const struct cs_settings *settings,
+	struct cs_error *error)
 {
 	const char *path = options->telemetry_path;
 
+	/* Who named a directory does not want another one. */
+	if (settings->directory_too_long && !is_given(given, "collscope.dir"))
+		return cs_error_set(
+			error, -EINVAL, "COLLSCOPE_DIR is longer than %u bytes", CS_OPTION_TEXT_BYTES - 1);
 	if (path[0] != '/' || strcmp(path, "/") == 0 || strncmp(path, "/-/", 3) == 0)
 		return cs_error_set(error, -EINVAL,
 			"--web.telemetry-path must start with \"/\" and be none of \"/\", \"/-/...\": \"%s\"",
 			path);
+	if (is_given(given, "web.listen-address") && !options->automatic)
+		return check_addresses(options, error);
 	return 0;
+}
+
+static void
+list_variables(struct cs_options *options, const struct given *given)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ROW_COUNT && count < CS_OPTION_VARIABLES_MAX; i++) {
+		if (rows[i].variable && !given->rows[i])
+			options->variables[count++] = rows[i].variable;
+	}
 }
 
 int
 cs_options_parse(struct cs_options *options, int argc, char *const *argv, char *const *envp,
 	enum cs_options_action *action, struct cs_error *error)
 {
-	bool listen_given = false;
-	bool level_given = false;
-	int result = set_defaults(options, envp, error);
+	static struct cs_settings settings; /* large */
+	struct given given = {0};
+	int result = set_defaults(options, error);
 
 	*action = CS_OPTIONS_RUN;
+	cs_settings_load(&settings, envp, NULL, NULL);
+	if (result == 0)
+		set_from_variables(options, &settings);
 	for (int at = 1; at < argc && result == 0; at++) {
 		const char *word = argv[at];
 
@@ -331,23 +363,16 @@ cs_options_parse(struct cs_options *options, int argc, char *const *argv, char *
 		if (strncmp(word, "--", 2) != 0 || !word[2])
 			return cs_error_set(
 				error, -EINVAL, "unexpected argument \"%s\"; --help lists the flags", word);
-		/* The first address on the command line takes the place of the default. */
-		if (!listen_given && strncmp(word + 2, "web.listen-address", 18) == 0) {
-			listen_given = true;
-			options->listen_count = 0;
-		}
-		level_given |= strncmp(word + 2, "log.level", 9) == 0;
-		result = parse_flag(options, argv, argc, &at, action, error);
+		result = parse_flag(options, &given, argv, argc, &at, action, error);
 		if (result == 0 && *action != CS_OPTIONS_RUN)
 			return 0;
 	}
 	if (result < 0)
 		return result;
-	if (options->automatic && !level_given)
+	if (options->automatic && !is_given(&given, "log.level"))
 		options->log_level = CS_LOG_WARN;
-	if (listen_given && !options->automatic)
-		result = check_addresses(options, error);
-	return result < 0 ? result : check(options, error);
+	list_variables(options, &given);
+	return check(options, &given, &settings, error);
 }
 
 void

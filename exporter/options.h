@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Command line of collscope-exporter. One table drives parsing, defaults, --help and the suggestion for a
- * mistyped flag. Precedence: flag, then COLLSCOPE_* variable (where the table names one), then default.
+ * mistyped flag. Precedence: flag, then COLLSCOPE_* variable (where the table names one), then default. A
+ * wrong flag is an error; variables are read as by everybody else (environment.h): a wrong one leaves the
+ * default, but for a COLLSCOPE_DIR that is too long.
  *
  * Thread context: start-up.
  */
@@ -16,9 +18,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CS_LISTEN_MAX          8U
-#define CS_OPTION_TEXT_BYTES   512U
-#define CS_OPTION_LISTEN_BYTES 128U
+#define CS_LISTEN_MAX           8U
+#define CS_OPTION_TEXT_BYTES    512U
+#define CS_OPTION_LISTEN_BYTES  128U
+#define CS_OPTION_VARIABLES_MAX 7U
 
 struct cs_options {
 	char listen[CS_LISTEN_MAX][CS_OPTION_LISTEN_BYTES]; /* "host:port", ":port" */
@@ -36,6 +39,9 @@ struct cs_options {
 	char steps[CS_OPTION_TEXT_BYTES]; /* "" none */
 	uint64_t stall_ns;
 	bool created;
+	/* Whose place no flag has taken; NULL after the last. The caller complains of their values, once it
+	 * has a log. */
+	const char *variables[CS_OPTION_VARIABLES_MAX + 1];
 };
 
 enum cs_options_action { CS_OPTIONS_RUN, CS_OPTIONS_HELP, CS_OPTIONS_VERSION };

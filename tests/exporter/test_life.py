@@ -75,6 +75,18 @@ class Life(Case):
             self.assertEqual(said.count("COLLSCOPE_STALLS; did you mean COLLSCOPE_STALL_S?"), lines, said)
             server.stop()
 
+    def test_wrong_values_of_variables(self):
+        """Each is said, with what holds instead, and none keeps it from serving; none that a flag takes the place of is said."""
+        wrong = {"COLLSCOPE_STALL_S": "2m", "COLLSCOPE_STEPS": "/" * 600, "COLLSCOPE_LISTEN": "x" * 200 + ":1"}
+        sentences = ("COLLSCOPE_STALL_S is 2m, which is not one of its values (1 to 86400); using 10.",
+                     "COLLSCOPE_STEPS is longer than 511 bytes; it is ignored.")
+        for flags, said in (((), (1, 1)), (("--collscope.stall=5s",), (0, 1)), (("--collscope.auto", "--log.level=warn"), (0, 0))):
+            with unittest.mock.patch.dict(os.environ, wrong):
+                server = self.exporter(*flags)
+            self.assertEqual(tuple(map(server.output().count, sentences)), said, server.output())
+            self.assertNotIn("COLLSCOPE_LISTEN", server.output())
+            server.stop()
+
     def test_output_that_does_not_arrive(self):
         for flag in ("--help", "--version"):
             with open("/dev/full", "w", encoding="ascii") as full:

@@ -70,6 +70,58 @@ test_precedence(void **state)
 	assert_string_equal(options.directory, "/d");
 }
 
+/* What a variable says is taken as the library and the command take it: a wrong value leaves the default. */
+static void
+test_wrong_variables(void **state)
+{
+	static const char *const stalls[] = {"abc", "2m", "0", "100000", "5s", ""};
+	char stall[64], listen[256], steps[600], directory[600];
+	char *const environment[] = {stall, listen, steps, directory, NULL};
+
+	(void)state;
+	snprintf(listen, sizeof(listen), "COLLSCOPE_LISTEN=%0200d:1", 0);
+	snprintf(steps, sizeof(steps), "COLLSCOPE_STEPS=/%0540d", 0);
+	strcpy(directory, "COLLSCOPE_DIR=");
+	for (size_t i = 0; i < sizeof(stalls) / sizeof(stalls[0]); i++) {
+		snprintf(stall, sizeof(stall), "COLLSCOPE_STALL_S=%s", stalls[i]);
+		assert_int_equal(parse("", environment), 0);
+		assert_int_equal(options.stall_ns, 10000000000ULL);
+		assert_int_equal(options.listen_count, 1);
+		assert_string_equal(options.listen[0], "127.0.0.1:19400");
+		assert_string_equal(options.steps, "");
+	}
+	strcpy(stall, "COLLSCOPE_STALL_S=20");
+	assert_int_equal(parse("", environment), 0);
+	assert_int_equal(options.stall_ns, 20000000000ULL);
+	assert_int_equal(parse("--collscope.stall=2m", environment), 0);
+	assert_int_equal(options.stall_ns, 120000000000ULL);
+	/* But not another directory. */
+	snprintf(directory, sizeof(directory), "COLLSCOPE_DIR=/%0540d", 0);
+	assert_int_equal(parse("", environment), -EINVAL);
+	assert_non_null(strstr(error.text, "COLLSCOPE_DIR is longer than 511 bytes"));
+	assert_int_equal(parse("--collscope.dir=/d", environment), 0);
+	assert_string_equal(options.directory, "/d");
+}
+
+/* Those whose values hold. */
+static void
+test_variables_to_complain_of(void **state)
+{
+	static const char *const all[] = {
+		"COLLSCOPE_LISTEN", "COLLSCOPE_DIR", "COLLSCOPE_STEPS", "COLLSCOPE_STALL_S"};
+
+	(void)state;
+	assert_int_equal(parse("", environment_without), 0);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(options.variables[i], all[i]);
+	assert_null(options.variables[4]);
+	assert_int_equal(
+		parse("--collscope.stall=5s --web.listen-address=:1 --collscope.dir /d", environment_without),
+		0);
+	assert_string_equal(options.variables[0], "COLLSCOPE_STEPS");
+	assert_null(options.variables[1]);
+}
+
 /* What a traced process starts it with. */
 static void
 test_automatic(void **state)
@@ -138,6 +190,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_precedence),
+		cmocka_unit_test(test_wrong_variables),
+		cmocka_unit_test(test_variables_to_complain_of),
 		cmocka_unit_test(test_automatic),
 		cmocka_unit_test(test_complaints),
 		cmocka_unit_test(test_durations),
