@@ -4,6 +4,7 @@
 #include "cupti_call.h"
 #include "records/delivery.h"
 #include "subscription.h"
+#include "witness.h"
 
 #include <errno.h>
 
@@ -79,6 +80,7 @@ cs_tracing_register(struct cs_instance *instance)
 	CUptiResult result;
 
 	cs_subscription_renew(instance);
+	cs_witness_void();
 	result = cs_delivery_register(&instance->cupti);
 	atomic_store(&instance->callbacks_registered, result == CUPTI_SUCCESS);
 	return result;

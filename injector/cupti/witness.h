@@ -27,6 +27,10 @@
 /* Puts the witness in place; from InitializeInjection, subscribed, when no tool was there before. */
 void cs_witness_begin(struct cs_instance *instance);
 
+/* Our callbacks are registered once more, perhaps in the place of a tool that has traced: it proves nothing
+ * any more that they are there. */
+void cs_witness_void(void);
+
 /* true: CUPTI asks us for its buffers now, or returns them to us, so they are no other tool's. false: they
  * are, or CUPTI put the record into a buffer that it has, or cannot tell. Our callbacks have been registered.
  * Two flushes and a record per device. */

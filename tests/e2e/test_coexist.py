@@ -142,6 +142,18 @@ class DemandModeLeavesCupti(Beside):
         """It has traced, stopped, and CUPTI's callbacks are its own still."""
         self.profiled_before("5:10", cupti="12")
 
+    def test_traced_before_and_its_clock_stays(self):
+        """A trace that was asked for took its place, and then could not begin: we have traced nothing, but the proof is gone."""
+        program = self.start("--ticks", CS_TEST_HASTE=3, CS_FAKE_CUPTI_CLOCK_STUCK="1")
+        wait_for(self.segments, "segment")
+        program.profile()
+        program.go_on(50)
+        self.check_profiler(*program.stop_profiler())
+        self.collscope("trace", "--seconds", "1")
+        program.wait_for_word("which cannot be set back")
+        self.verdict(program, leaves=False)
+        self.ends(program, leaves=False)
+
     def test_a_trace_of_ours_before(self):
         program = self.start(CS_TEST_HASTE=1)  # half a minute to ask in
         wait_for(self.segments, "segment")
