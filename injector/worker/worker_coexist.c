@@ -177,11 +177,14 @@ cs_worker_ask_witness(struct cs_worker *w)
 	return ours;
 }
 
-/* Whose buffers we may have taken. Else a server that is idle is not asked every few seconds. */
+/* Not long ago; their buffers we may have taken. Else a server that is idle is not asked every few seconds.
+ */
 static bool
 others_were_here(const struct cs_worker *w)
 {
-	return w->last_yield_ns != 0 || w->schedule.mode == CS_MODE_DEMAND;
+	if (w->schedule.mode == CS_MODE_DEMAND)
+		return true;
+	return w->last_yield_ns != 0 && !cs_coexist_forgives(w->monotonic_ns - w->last_yield_ns);
 }
 
 /* Nothing came though the buffers are ours: perhaps a tool whose buffers we had taken has ended its session,
@@ -195,13 +198,30 @@ insist(struct cs_worker *w)
 	cs_instance_leave_cupti();
 }
 
+/* Nothing came, but it would have: the window may go on waiting for it, unless there is no more to wait for
+ * than that answer. */
+static enum cs_coexist_verdict
+ask_before(struct cs_worker *w, enum cs_coexist_verdict verdict)
+{
+	bool others = others_were_here(w);
+
+	if (verdict != CS_COEXIST_FOREIGN && (verdict != CS_COEXIST_IDLE || (!others && !w->probing)))
+		return verdict;
+	if (!cs_worker_ask_witness(w))
+		return verdict;
+	if (w->probing || (w->lingering && w->asked))
+		return CS_COEXIST_OURS;
+	if (others)
+		insist(w);
+	return CS_COEXIST_IDLE;
+}
+
 void
 cs_worker_judge(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 	struct cs_coexist_window window;
-	enum cs_coexist_verdict verdict;
-	bool ours, probe = w->probing;
+	bool probe = w->probing;
 
 	if (!w->judging || w->yielded)
 		return;
@@ -217,15 +237,7 @@ cs_worker_judge(struct cs_worker *w)
 		.cpu_ns = process_cpu_ns() - w->judge_cpu_ns,
 		.length_ns = w->monotonic_ns - w->judge_begin_ns,
 	};
-	verdict = cs_coexist_judge(&window, &w->silent);
-	/* Nothing came, but it would have: the window may go on waiting for it. */
-	ours = (verdict == CS_COEXIST_FOREIGN || (verdict == CS_COEXIST_IDLE && others_were_here(w))) &&
-	       cs_worker_ask_witness(w);
-	if (verdict == CS_COEXIST_FOREIGN && ours)
-		verdict = probe ? CS_COEXIST_OURS : CS_COEXIST_IDLE;
-	if (verdict == CS_COEXIST_IDLE && ours)
-		insist(w);
-	switch (verdict) {
+	switch (ask_before(w, cs_coexist_judge(&window, &w->silent))) {
 	case CS_COEXIST_FOREIGN:
 		cs_worker_yield_to_other(w);
 		break;
@@ -313,33 +325,30 @@ cs_worker_watch_return(struct cs_worker *w)
 	cs_log_debug("Buffers of the last window stay away, looking who has them");
 }
 
-/* Records that came just now are proof enough. The witness's silence is less: beside work without a pause its
- * record may lie in a buffer that does not come back yet. */
-static bool
-is_foreign(struct cs_worker *w)
-{
-	if (w->now_ns - w->evidence_ns < RECENT_NS)
-		return false;
-	return !cs_worker_ask_witness(w);
-}
-
-/* No kind of ours stays on, and none goes on to look who has the buffers: a tool that took over within the
- * window that ends here, or has just ended, is given way to when that is certain. */
+/*
+ * No kind of ours stays on, and none goes on to look who has the buffers: a tool that took over within the
+ * window that ends here, or has just ended, is given way to when that is certain. The witness's answer is, as
+ * whoever comes after it switches on kinds of its own. Its silence beside records that came just now is not:
+ * beside work without a pause its record may lie in a buffer that does not come back yet.
+ */
 void
 cs_worker_pause(struct cs_worker *w)
 {
+	bool ours;
+
 	w->lingering = false;
 	w->probing = false;
 	w->judging = false;
 	if (w->yielded || cs_tracing_depth() == CS_DEPTH_OFF)
 		return;
-	if (is_foreign(w)) {
+	ours = cs_worker_ask_witness(w);
+	if (!ours && w->now_ns - w->evidence_ns >= RECENT_NS) {
 		cs_worker_yield_to_other(w);
 		return;
 	}
 	cs_worker_close_window(w, w->windows.open.ordinal);
 	/* Even if CUPTI has no buffer of ours: a flush may have brought the last one just before it came. */
-	w->awaiting = true;
+	w->awaiting = !ours;
 }
 
 static bool
@@ -359,20 +368,26 @@ subscribe_again(struct cs_worker *w)
 	return true;
 }
 
-/* Kinds were left on for another tool, and CUPTI asks us for a buffer: nobody else is there to want them. */
+/* The kinds that were left on for another tool. */
+static void
+sweep(struct cs_worker *w, const char *why)
+{
+	if (!cs_tracing_left_on() || !cs_instance_enter_cupti())
+		return;
+	cs_tracing_sweep(w->instance);
+	cs_instance_leave_cupti();
+	cs_log_debug("Kinds that were left on for another tool are off: %s", why);
+}
+
+/* CUPTI asks us for a buffer: nobody else is there to want them. */
 void
 cs_worker_watch_left_on(struct cs_worker *w)
 {
 	struct cs_delivery_counts counts;
 
-	if (!cs_tracing_left_on())
-		return;
 	cs_delivery_count(w->ignore_before, &counts);
-	if (counts.requested == w->yield_requested || !cs_instance_enter_cupti())
-		return;
-	cs_tracing_sweep(w->instance);
-	cs_instance_leave_cupti();
-	cs_log_debug("Kinds that were left on for another tool bring records here, they are off");
+	if (counts.requested != w->yield_requested)
+		sweep(w, "they bring records here");
 }
 
 /*
@@ -400,8 +415,16 @@ cs_worker_come_back(struct cs_worker *w)
 {
 	bool back = true;
 
-	/* Paused: somebody may have asked for that in order to use the other tool for longer. */
-	if (w->schedule.paused || w->monotonic_ns < w->step_back_until_ns || !cs_instance_enter_cupti())
+	if (w->monotonic_ns < w->step_back_until_ns)
+		return;
+	/* Somebody may have asked for that in order to use the other tool for longer. But should it be gone,
+	 * the host has all its work traced, into callbacks that may keep every buffer (torch.profiler's do).
+	 */
+	if (w->schedule.paused) {
+		sweep(w, "the time to step back is over");
+		return;
+	}
+	if (!cs_instance_enter_cupti())
 		return;
 	if (atomic_load(&w->instance->first_context_ns) == 0)
 		back = subscribe_again(w);

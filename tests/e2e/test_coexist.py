@@ -259,6 +259,13 @@ class Requests(Beside):
         self.assertGreaterEqual(status["windows"]["deep"], 4)
         self.assertLess(status["trace_ns"]["deep"], 2_500_000_000)
 
+    def test_of_an_idle_server(self):
+        """Nothing comes that shows whose the buffers are; CUPTI says it, and nobody has to wait for work with the kinds on."""
+        program = self.start("--linger", "300", steps=20, CS_TEST_HASTE=1)
+        wait_for(lambda: self.segments() and self.status()["graph_launches"] >= 40, "all steps")
+        self.collscope("trace", "--seconds", "500ms")
+        program.wait_for(lambda: (now := self.status())["windows"]["deep"] and now["state"] != "tracing", "its end")
+
     def test_limit(self):
         for limit, says in (("2", "2.00 s at most"), ("0", "COLLSCOPE_TRACE_MAX_S=0")):
             program = self.start(COLLSCOPE_TRACE_MAX_S=limit)
@@ -395,6 +402,44 @@ class Pause(Beside):
         self.end(program)
         self.assertGreater(kernels, steps * KERNELS_PER_STEP - OPEN_BUFFER)
         self.assertEqual(self.status()["kernels_seen"], seen)
+
+
+    def test_right_before_another_tool(self):
+        """Its session is over by the time at which we would have looked: nothing goes on, as it came after the window's end."""
+        program = self.start(scenario="sparse", CS_TEST_HASTE=1)
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "300")
+        wait_for(lambda: self.status()["last_record_end_ns"], "records")
+        self.collscope("pause")
+        program.profile()
+        before, _ = program.stop_profiler()
+        program.go_on(8)
+        program.profile()
+        kernels, steps = program.stop_profiler()
+        self.assertLessEqual(kernels - before, steps * KERNELS_PER_STEP)
+        self.assertEqual(self.status()["reason"], "Paused on request")
+        self.end(program)
+
+    def test_kinds_left_on_go_off(self):
+        """Paused we do not come back; but nobody may be there who wants the kinds, and its callbacks keep all that comes."""
+        program = self.start(CS_TEST_HASTE=3, COLLSCOPE_STEP_BACK_S="12", COLLSCOPE_LOG="debug")
+        wait_for(self.segments, "segment")
+        self.collscope("trace", "--seconds", "500ms", "--wait")
+        program.profile()
+        program.go_on(50)
+        before, _ = program.stop_profiler()
+        begin = program.order("n")
+        self.collscope("trace", "--seconds", "6")
+        program.wait_for(lambda: self.status()["state"] == "yielded", "given way")
+        self.collscope("pause")
+        program.wait_for_word("are off: the time to step back is over")
+        over = program.order("n")
+        program.go_on(1000)
+        program.profile()
+        kernels, steps = program.stop_profiler()
+        self.assertLess(kernels - before, (over - begin + steps + 200) * KERNELS_PER_STEP)
+        self.assertEqual(self.status()["state"], "paused")
+        self.end(program)
 
 
 class BackOff(Beside):
