@@ -12,7 +12,7 @@
  * is how a foreign clock is noticed: read between two looks at CLOCK_REALTIME. Then a function that returns
  * CLOCK_REALTIME is registered, for our windows and whoever comes later without a clock of his own.
  * torch.profiler brings its own again. That it takes effect has been tested on the fake alone; the records
- * show when it does not (worker_watch.c).
+ * show when it does not (worker_times.c).
  *
  * Only where a foreign clock was found, never as a precaution, and while no kind of ours is on: CUPTI 12.6
  * Update 2 to 13.0 are said to give zeros at times once a function is registered (release notes of 13.1), and

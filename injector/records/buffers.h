@@ -15,7 +15,7 @@
  * get to run meanwhile they go on up to CS_BUFFER_ABANDONED_MAX; then, or without memory, one static buffer
  * serves all: what is in it is not looked at, and `shared` counts how often.
  *
- * It should not come to that: from CS_BUFFER_FRESH_SHORT mappings on tracing rests (worker_watch.c). A flood
+ * It should not come to that: from CS_BUFFER_FRESH_SHORT mappings on tracing rests (worker_shed.c). A flood
  * takes up to 9 MiB beyond what the library has otherwise, until it is over, and 31 more while the worker
  * is kept from running: a host that lives is worth more than the bound.
  *
@@ -77,7 +77,7 @@ uint64_t cs_buffers_mapped_bytes(const struct cs_buffers *buffers);
 bool cs_buffers_take(struct cs_buffers *buffers, uint64_t now_ns, uint8_t **buffer, size_t *bytes);
 
 /* Whether so many are with CUPTI that there will be none left soon: work is launched far ahead of the GPU, or
- * CUPTI hands over more slowly than records come. Tracing should stop until they are back (worker_watch.c).
+ * CUPTI hands over more slowly than records come. Tracing should stop until they are back (worker_shed.c).
  */
 bool cs_buffers_run_short(const struct cs_buffers *buffers);
 

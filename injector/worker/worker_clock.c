@@ -24,6 +24,7 @@ cs_worker_take_clocks(struct cs_worker *w, uint64_t now_ns, uint64_t monotonic_n
 	if (!known || (moved_ns <= (int64_t)SET_NS && moved_ns >= -(int64_t)SET_NS))
 		return;
 	w->clock_set |= w->sampling;
+	cs_worker_note_clock_set(w, moved_ns > 0);
 	cs_delivery_note_set(moved_ns < 0);
 	cs_windows_set_clock(&w->windows, now_ns - (uint64_t)moved_ns, now_ns);
 }

@@ -10,8 +10,9 @@
  *   worker_coexist.c   whose CUPTI is it
  *   worker_status.c    what stands in the segment
  *   worker_still.c     no kernel ends: does the GPU work or rest
- *   worker_watch.c     signs that we should stop
- *   worker_growth.c    the same, of GPU memory
+ *   worker_shed.c      buffers run short, or out
+ *   worker_times.c     records without good times
+ *   worker_growth.c    GPU memory that grows
  */
 #ifndef CS_WORKER_PRIVATE_H
 #define CS_WORKER_PRIVATE_H
@@ -116,12 +117,16 @@ struct cs_worker {
 	} growth;
 	uint64_t random;
 	unsigned int failures;
-	struct cs_delivery_counts watched; /* from here on the times of records are to be judged */
-	struct cs_delivery_counts looked;  /* when they were looked at last */
-	bool clock_replaced;               /* CUPTI has had another clock than its own, in this process */
-	bool restore_clock;                /* and has it still, whatever it says */
-	bool finalized;                    /* CUPTI has left; the next window brings it back */
-	char stays[320];                   /* demand mode: why CUPTI could not be let go of; "" it could */
+	struct {
+		struct cs_delivery_counts looked; /* when they were looked at last */
+		uint64_t timed, bad, strange;     /* of windows, not judged yet */
+		bool set_forward;                 /* CLOCK_REALTIME was, in this process */
+		bool may_follow; /* and no record has shown yet that CUPTI does not follow it */
+	} times;
+	bool clock_replaced; /* CUPTI has had another clock than its own, in this process */
+	bool restore_clock;  /* and has it still, whatever it says */
+	bool finalized;      /* CUPTI has left; the next window brings it back */
+	char stays[320];     /* demand mode: why CUPTI could not be let go of; "" it could */
 	struct cs_exporter_watch exporter_watch;
 	char reason[256];
 };
@@ -190,13 +195,16 @@ void cs_worker_answer_requests(struct cs_worker *w);
 /* worker_still.c; once a second. */
 void cs_worker_watch_still(struct cs_worker *w);
 
-/* worker_watch.c. sheds: each turn; CUPTI has nearly all buffers, so nothing is to be traced now. buffers:
- * each turn, timestamps once a second; they may end in going dormant. */
+/* worker_shed.c, each turn. sheds: CUPTI has nearly all buffers, so nothing is to be traced now.
+ * watch_buffers may end in going dormant. */
 bool cs_worker_sheds(struct cs_worker *w);
-/* What came so far does not count. */
+void cs_worker_watch_buffers(struct cs_worker *w);
+
+/* worker_times.c. begin: what came so far does not count; watch: once a second, may end in going dormant or
+ * stepping back; note_clock_set: CLOCK_REALTIME has been set. */
 void cs_worker_begin_timestamps(struct cs_worker *w);
 void cs_worker_watch_timestamps(struct cs_worker *w);
-void cs_worker_watch_buffers(struct cs_worker *w);
+void cs_worker_note_clock_set(struct cs_worker *w, bool forward);
 
 /* worker_growth.c; each turn. May end in going dormant. */
 void cs_worker_watch_growth(struct cs_worker *w, const struct cs_schedule_plan *plan);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The record side: pure parts by unit tests, the library as the driver sees it by its symbols.
-foreach(name schedule governor spending worker_sampling worker_shed pace launches steps coalesce activity delivery buffers coexist timebase windows identity exporter_spawn)
+foreach(name schedule governor spending worker_sampling worker_shed worker_times pace launches steps coalesce activity delivery buffers coexist timebase windows identity exporter_spawn)
     cs_unit_test(test_${name} SOURCES test_${name}.c LIBS cs_injector cs_reader)
 endforeach()
 set_tests_properties(test_buffers test_steps PROPERTIES LABELS threads)

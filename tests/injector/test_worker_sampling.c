@@ -60,6 +60,12 @@ cs_delivery_note_set(bool back)
 	set_back += back;
 }
 
+void
+cs_worker_note_clock_set(struct cs_worker *worker, bool forward)
+{
+	(void)worker, (void)forward;
+}
+
 bool
 cs_subscription_held(void)
 {
@@ -177,7 +183,7 @@ test_shed(void **state)
 	(void)state;
 	assert_true(turn_at(0));
 	turn_at(10 * MS);
-	/* As worker_watch.c does. */
+	/* As worker_shed.c does. */
 	w.shedding_ns = w.monotonic_ns;
 	cs_worker_shed_sampling(&w);
 	turn_to(CS_DEPTH_OFF, w.windows.open.ordinal);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signs that going on would do harm, or no good any more: then we give CUPTI back and say why. */
+/* Buffers run short: tracing rests. Or out: then it ends. */
 #include "worker_private.h"
 
 #include "clock.h"
@@ -9,65 +9,6 @@
 #include "log.h"
 
 #include <stdio.h>
-
-/* So many records are looked at together; when most of them have no valid time we give up. */
-#define BAD_RECORDS_MIN 1000U
-
-void
-cs_worker_begin_timestamps(struct cs_worker *w)
-{
-	cs_delivery_count(w->ignore_before, &w->watched);
-	w->looked = w->watched;
-}
-
-/*
- * Most records have no good times. If they are whole but of another clock, some tool has set its own and
- * left it there (or somebody CLOCK_REALTIME, by more than a day); CUPTI did not say so, or the window would
- * not have begun (timebase.h). Once that was found in this process, zeros may come from it, too, in CUPTI
- * before 13.1. All of that may end: try again. Else CUPTI's device buffers are no longer recycled, which it
- * does not get over.
- */
-static void
-give_up_times(struct cs_worker *w, uint64_t timed, uint64_t bad, uint64_t strange)
-{
-	if (strange > bad / 2) {
-		cs_worker_yield_clock(
-			w, "has set CUPTI's clock, so that the times of its records mean nothing");
-		return;
-	}
-	if (w->clock_replaced) {
-		cs_worker_yield_clock(
-			w, "has set CUPTI's clock, and records have no times (CUPTI 13.1 mends that)");
-		return;
-	}
-	cs_release(w->instance);
-	cs_instance_go_dormant("CUPTI's records have no valid times any more (%llu of %llu); restart the "
-			       "process to profile it, with a newer CUPTI if this comes again",
-		(unsigned long long)bad, (unsigned long long)timed);
-}
-
-void
-cs_worker_watch_timestamps(struct cs_worker *w)
-{
-	struct cs_delivery_counts counts, before, last = w->looked;
-
-	cs_delivery_count(w->ignore_before, &counts);
-	w->looked = counts;
-	/* What comes while nothing is traced is what another tool wanted: the next window looks whose the
-	 * clock is before it begins. */
-	if (cs_tracing_depth() == CS_DEPTH_OFF && w->monotonic_ns >= w->drain_until_ns) {
-		w->watched.timed += counts.timed - last.timed;
-		w->watched.bad += counts.bad - last.bad;
-		w->watched.strange += counts.strange - last.strange;
-	}
-	before = w->watched;
-	if (w->yielded || counts.timed - before.timed < BAD_RECORDS_MIN)
-		return;
-	w->watched = counts;
-	if (counts.bad - before.bad > (counts.timed - before.timed) / 2)
-		give_up_times(w, counts.timed - before.timed, counts.bad - before.bad,
-			counts.strange - before.strange);
-}
 
 /* There are buffers of which no account is kept (buffers.h), and soon one that is everybody's: nobody has
  * seen what CUPTI does when two of its own users write into it. */
@@ -86,9 +27,9 @@ cs_worker_watch_buffers(struct cs_worker *w)
 #define SHED_NS       (200 * CS_NS_PER_MS)
 #define SHED_HELD_MAX 2U
 /* Resting longer than that is worth a word in the segment. And so many may stay away by then: a kernel that
- * never ends keeps its buffer, and there are many more. */
+ * never ends keeps its buffer, and there are many more. Fewer than are short by themselves. */
 #define SHED_LONG_NS       (5 * CS_NS_PER_S)
-#define SHED_HELD_LONG_MAX 8U
+#define SHED_HELD_LONG_MAX (CS_BUFFER_FRESH_SHORT - 1)
 
 static void
 begin_shedding(struct cs_worker *w)
