@@ -92,16 +92,23 @@ bring_forward(struct cs_traced *traced, unsigned int index, uint64_t value)
 		cs_series_add(traced->table, counter->series, more);
 }
 
-/* Closed stretches at the depth, and the one that is still open. */
+/*
+ * Closed stretches at the depth, and the one that is still open, as far as the worker's last turn. Not up to
+ * our own time: when the clock is set forward, that is ahead of the worker's by the whole step until the
+ * worker has begun the stretch anew, and what a counter has been given it keeps.
+ */
 static uint64_t
 trace_ns(const struct cs_traced *traced, unsigned int depth, uint64_t now_ns)
 {
 	const struct cs_status *status = &traced->status;
 	uint64_t total_ns = load(&status->trace_ns[depth]);
 	uint64_t since_ns = load(&status->depth_since_ns);
+	uint64_t beat_ns = load(&status->heartbeat_ns);
+	uint64_t until_ns = beat_ns < now_ns ? beat_ns : now_ns;
 
-	if (traced->stage == CS_TRACED_LIVE && load(&status->depth) == depth && since_ns && since_ns < now_ns)
-		total_ns += now_ns - since_ns;
+	if (traced->stage == CS_TRACED_LIVE && load(&status->depth) == depth && since_ns &&
+		since_ns < until_ns)
+		total_ns += until_ns - since_ns;
 	return total_ns;
 }
 

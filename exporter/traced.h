@@ -82,7 +82,8 @@ int cs_traced_read(struct cs_traced *traced, struct cs_record *records, size_t c
 /* Whether the last read, which brought records, ended before its capacity although there may be more: at a
  * gap. After one that brought none it says nothing: there were none up to the ring's head. */
 bool cs_traced_has_more(const struct cs_traced *traced);
-/* Copies the status words and brings the counters forward. Errors as above. */
+/* Copies the status words and brings the counters forward. Errors as above. now_realtime_ns bounds what the
+ * words may say of the time that goes on. */
 int cs_traced_refresh(struct cs_traced *traced, uint64_t now_realtime_ns);
 /* Hands out what the analysis still holds and closes the segment. */
 void cs_traced_retire(struct cs_traced *traced);

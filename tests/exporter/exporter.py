@@ -28,7 +28,7 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 COLLECTIVE, BUSY, GRAPH_LAUNCH, WINDOW, IN_GRAPH, LIGHT, DEEP = 1, 2, 3, 4, 1, 1, 2  # record types and flags, docs/segment-format.md
 MARK, MARKER, HOST_LAUNCH = 5, 7, 8
-HEARTBEAT, STATE, MODE, DEPTH, HOST_MEMORY, STEP_RATIO_PPM, CPU = 0, 1, 2, 3, 5, 13, 32  # 64-bit words of STATUS
+HEARTBEAT, STATE, MODE, DEPTH, DEPTH_SINCE, HOST_MEMORY, STEP_RATIO_PPM, CPU = 0, 1, 2, 3, 4, 5, 13, 32  # 64-bit words of STATUS
 TRACE, UNLABELLED, WINDOWS_DEEP = 33, 70, 85
 WINDOWS_SKIPPED, TRACING_RESTS, STEP_RATIOS = 88, 89, 496
 COPY, COPY_TO_HOST, COPY_FROM_HOST = 1, 1 << 4, 1 << 5

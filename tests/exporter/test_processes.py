@@ -9,8 +9,8 @@ import tempfile
 import time
 import unittest
 
-from exporter import (AT_ONCE, BAD_TIMESTAMP, CPU, DEEP, DEPTH, DORMANT, EXITED, EXPORTER, HEARTBEAT, HOST_MEMORY, POOL_EMPTY, STATE, TRACE, TRACING_RESTS,
-                      UNLABELLED, US, WINDOWS_DEEP, WINDOWS_SKIPPED, Case, pick, run_together, wait_for)
+from exporter import (AT_ONCE, BAD_TIMESTAMP, CPU, DEEP, DEPTH, DEPTH_SINCE, DORMANT, EXITED, EXPORTER, HEARTBEAT, HOST_MEMORY, POOL_EMPTY, STATE, TRACE,
+                      TRACING_RESTS, UNLABELLED, US, WINDOWS_DEEP, WINDOWS_SKIPPED, Case, pick, run_together, wait_for)
 
 
 class Processes(Case):
@@ -63,6 +63,25 @@ class Processes(Case):
         self.assertEqual(pick(samples, "config_info"), 1)
         self.assertEqual(pick(samples, "communicator_info", comm="0000000000000abc", rank="3", world="8"), 1)
         self.assertEqual(pick(samples, "exporter_processes", state="live"), 1)
+
+    def test_time_goes_on_by_the_clock_of_the_process(self):
+        """Its stretch lasts until its last turn: the clock may have been set forward since, by an hour here, and it may stand still."""
+        writer = self.rank(0, 1)[0]
+        then = time.time_ns() - 3600 * 10**9
+        for word, value in ((TRACE + 2, 4 * 10**9), (HEARTBEAT, then + 2 * 10**9), (DEPTH_SINCE, then), (DEPTH, DEEP)):
+            writer.say("status", word, value)
+        server = self.exporter()
+        wait_for(lambda: pick(server.samples(), "exporter_processes", state="live") == 1)
+
+        def seconds(depth):
+            return pick(server.samples(), "trace_seconds_total", depth=depth)
+
+        self.assertEqual((seconds("deep"), seconds("off")), (6, 0))
+        writer.say("status", HEARTBEAT, then + 5 * 10**9)
+        self.assertEqual((seconds("deep"), seconds("off")), (9, 0))
+        for word, value in ((DEPTH_SINCE, then + 3601 * 10**9), (TRACE + 2, 9 * 10**9), (HEARTBEAT, 2**63)):  # it takes notice; then nonsense
+            writer.say("status", word, value)
+        self.assertLess(seconds("deep"), 3600)
 
     def test_death(self):
         writer, label = self.rank(0, 1)
