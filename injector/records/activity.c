@@ -103,6 +103,19 @@ times_near(const struct cs_activity *activity, uint64_t end_ns)
 	return end_ns + PAST_NS >= activity->now_ns && end_ns <= activity->now_ns + FUTURE_NS;
 }
 
+static void
+note_unknown(struct cs_activity *activity, uint64_t start_ns, uint64_t end_ns)
+{
+	if (activity->unknown_device++ == 0) {
+		activity->unknown_from_ns = start_ns;
+		activity->unknown_until_ns = end_ns;
+	}
+	if (start_ns < activity->unknown_from_ns)
+		activity->unknown_from_ns = start_ns;
+	if (end_ns > activity->unknown_until_ns)
+		activity->unknown_until_ns = end_ns;
+}
+
 /* What all kinds share. false: the record is left out, and counted where it is a loss. */
 static inline bool
 fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uint32_t stream,
@@ -129,7 +142,7 @@ fill_common(struct cs_activity *activity, uint32_t device, uint32_t context, uin
 			activity->stopped = true;
 			activity->timed--;
 		} else {
-			activity->unknown_device++;
+			note_unknown(activity, start_ns, end_ns);
 		}
 		if (device < CS_DEVICES_MAX)
 			atomic_fetch_or_explicit(
@@ -308,8 +321,8 @@ publish_counts(struct cs_activity *activity)
 		cs_segment_writer_lose(
 			activity->writer, CS_LOSS_BAD_TIMESTAMP, activity->bad, activity->now_ns);
 	if (activity->unknown_device != 0)
-		cs_segment_writer_lose(
-			activity->writer, CS_LOSS_UNKNOWN_DEVICE, activity->unknown_device, activity->now_ns);
+		cs_segment_writer_lose_since(activity->writer, CS_LOSS_UNKNOWN_DEVICE,
+			activity->unknown_device, activity->unknown_from_ns, activity->unknown_until_ns);
 	if (activity->last_end_ns > atomic_load_explicit(&status->last_record_end_ns, memory_order_relaxed))
 		atomic_store_explicit(
 			&status->last_record_end_ns, activity->last_end_ns, memory_order_relaxed);
@@ -360,7 +373,8 @@ cs_activity_parse_from(struct cs_activity *activity, uint8_t *buffer, size_t val
 	 * many are left. */
 	if (!activity->stopped && result != CUPTI_ERROR_MAX_LIMIT_REACHED &&
 		result != CUPTI_ERROR_INVALID_KIND)
-		cs_segment_writer_lose(activity->writer, CS_LOSS_CUPTI_DROPPED, 1, now_ns);
+		cs_segment_writer_lose_since(
+			activity->writer, CS_LOSS_CUPTI_DROPPED, 1, activity->since_ns, now_ns);
 	return activity->stopped;
 }
 

@@ -46,8 +46,10 @@ struct cs_activity {
 	struct cs_launches launches;
 	struct cs_pace pace; /* of the window that the worker has begun */
 	uint64_t now_ns;
+	uint64_t since_ns; /* what CUPTI lost and is noticed now may be that old */
 	/* of the buffer being parsed */
-	uint64_t kernels, timed, bad, strange, unknown_device, last_end_ns;
+	uint64_t kernels, timed, bad, strange, last_end_ns;
+	uint64_t unknown_device, unknown_from_ns, unknown_until_ns;
 	bool waits, stopped; /* it may end at a device that nobody has named yet; it has */
 	/* of all; for the watchdog: records that should have times, those without good ones, and of these the
 	 * ones that may be good by another clock */

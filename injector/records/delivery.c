@@ -15,6 +15,8 @@ static _Atomic uint64_t parse_cpu_ns;
 static _Atomic bool worker_known;
 static _Atomic bool shortage;
 static pthread_t worker_thread;
+static uint64_t flush_period_ns;        /* set before the first buffer */
+static _Atomic uint64_t sound_until_ns; /* when CUPTI was asked last whether it had dropped records */
 
 /* Completed buffers that begin, from `at` on, with a record of a device that the worker has yet to name: of a
  * context that came up just now. Under the parser's lock. */
@@ -31,10 +33,25 @@ static uint32_t asked_count; /* the first so many lay there when the worker took
 int
 cs_delivery_init(struct cs_instance *instance, struct cs_segment_writer *writer)
 {
+	flush_period_ns = instance->settings.flush_ms * CS_NS_PER_MS;
+	atomic_store(&sound_until_ns, cs_clock_realtime_ns());
 	cs_activity_init(&activity, writer, cs_labels_resolve);
 	activity.call = cs_labels_on_call;
 	activity.hold = cs_labels_hold;
 	return cs_buffers_init(&buffers, instance->settings.buffers);
+}
+
+/*
+ * CUPTI hands over what has ended since the flush before, and what it had no room for then shows when the
+ * next buffer comes, or is asked for. So a record that is missed now is of work that ended at most a flush
+ * period before the last buffer that came and missed none.
+ */
+static uint64_t
+missing_since_ns(void)
+{
+	uint64_t sound_ns = atomic_load_explicit(&sound_until_ns, memory_order_relaxed);
+
+	return sound_ns > flush_period_ns ? sound_ns - flush_period_ns : 0;
 }
 
 /* An application thread, inside its CUDA call. */
@@ -47,7 +64,7 @@ buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 
 	*max_records = 0; /* as many as fit */
 	if (!cs_buffers_take(&buffers, now_ns, buffer, bytes) && writer)
-		cs_segment_writer_lose(writer, CS_LOSS_POOL_EMPTY, 1, now_ns);
+		cs_segment_writer_lose_since(writer, CS_LOSS_POOL_EMPTY, 1, missing_since_ns(), now_ns);
 	/* Once per shortage: the worker looks at once, not at its next turn. */
 	if (cs_buffers_run_short(&buffers) && !atomic_load_explicit(&shortage, memory_order_relaxed) &&
 		!atomic_exchange(&shortage, true))
@@ -91,6 +108,7 @@ parse(uint8_t *buffer, size_t valid_bytes)
 	bool stopped;
 
 	pthread_mutex_lock(&parse_lock);
+	activity.since_ns = missing_since_ns();
 	stopped = cs_activity_parse_from(&activity, buffer, valid_bytes, next_record, cs_clock_realtime_ns(),
 		parked_count < PARKED_MAX && worker_lives(), &one.at);
 	if (stopped)
@@ -119,10 +137,15 @@ cs_delivery_parse_parked(void)
 static void
 count_dropped(struct cs_segment_writer *writer)
 {
+	uint64_t now_ns = cs_clock_realtime_ns();
 	size_t dropped = 0;
 
-	if (cs_cupti_count_dropped(&cs_instance_get()->cupti, &dropped) == CUPTI_SUCCESS && dropped != 0)
-		cs_segment_writer_lose(writer, CS_LOSS_CUPTI_DROPPED, dropped, cs_clock_realtime_ns());
+	if (cs_cupti_count_dropped(&cs_instance_get()->cupti, &dropped) != CUPTI_SUCCESS)
+		return;
+	if (dropped != 0)
+		cs_segment_writer_lose_since(
+			writer, CS_LOSS_CUPTI_DROPPED, dropped, missing_since_ns(), now_ns);
+	atomic_store_explicit(&sound_until_ns, now_ns, memory_order_relaxed);
 }
 
 static bool

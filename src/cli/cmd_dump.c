@@ -142,7 +142,7 @@ take_other(void *context, uint32_t source, const struct cs_record *record)
 	if (kind == KIND_NONE || !request->kinds[kind] || record->end_ns < request->since_ns)
 		return;
 	if (kind == KIND_LOSS)
-		request->format->loss(stdout, target, record->ref, record->value, record->end_ns);
+		request->format->loss(stdout, target, record->ref, record->value, record);
 	else
 		request->format->other(stdout, target, record);
 }
@@ -180,7 +180,7 @@ tell_loss(const struct dump *dump, const struct cs_target *target, unsigned int 
 	uint64_t *told)
 {
 	if (now > *told && dump->request->kinds[KIND_LOSS])
-		dump->request->format->loss(stdout, target, cause, now - *told, 0);
+		dump->request->format->loss(stdout, target, cause, now - *told, NULL);
 	*told = now;
 }
 

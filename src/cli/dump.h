@@ -22,10 +22,10 @@ struct cs_dump_format {
 		FILE *stream, const struct cs_target *target, const struct cs_collective *collective);
 	/* CS_RECORD_WINDOW, _MARK, _HOST_LAUNCH. */
 	void (*other)(FILE *stream, const struct cs_target *target, const struct cs_record *record);
-	/* Records that are missing: by the writer (record's time), or by this reader (at_ns = 0: not known
-	 * when). */
+	/* Records that are missing: by the writer (when: the record that says so), or by this reader (NULL:
+	 * not known when). */
 	void (*loss)(FILE *stream, const struct cs_target *target, unsigned int cause, uint64_t count,
-		uint64_t at_ns);
+		const struct cs_record *when);
 };
 
 extern const struct cs_dump_format cs_dump_jsonl;

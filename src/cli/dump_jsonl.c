@@ -288,13 +288,14 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 }
 
 static void
-put_loss(FILE *stream, const struct cs_target *target, unsigned int cause, uint64_t count, uint64_t at_ns)
+put_loss(FILE *stream, const struct cs_target *target, unsigned int cause, uint64_t count,
+	const struct cs_record *when)
 {
 	struct cs_json_line line;
 
 	begin(&line, stream, "loss", target);
-	put_or_null(&line, "start_ns", at_ns, 0);
-	put_or_null(&line, "end_ns", at_ns, 0);
+	put_or_null(&line, "start_ns", when ? when->start_ns : 0, 0);
+	put_or_null(&line, "end_ns", when ? when->end_ns : 0, 0);
 	cs_json_line_text(&line, "cause", cs_loss_cause_name(cause));
 	cs_json_line_unsigned(&line, "count", count);
 	cs_json_line_end(&line);

@@ -155,10 +155,11 @@ put_other(FILE *stream, const struct cs_target *target, const struct cs_record *
 }
 
 static void
-put_loss(FILE *stream, const struct cs_target *target, unsigned int cause, uint64_t count, uint64_t at_ns)
+put_loss(FILE *stream, const struct cs_target *target, unsigned int cause, uint64_t count,
+	const struct cs_record *when)
 {
-	if (at_ns)
-		begin(stream, target, at_ns, "loss");
+	if (when)
+		begin(stream, target, when->end_ns, "loss");
 	else
 		fprintf(stream, "[time unknown] pid=%u loss:", target->pid);
 	fprintf(stream, " cause=%s count=%" PRIu64 "\n", cs_loss_cause_name(cause), count);

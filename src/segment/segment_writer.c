@@ -60,13 +60,13 @@ cs_segment_writer_append(struct cs_segment_writer *writer, const struct cs_recor
 }
 
 void
-cs_segment_writer_lose(
-	struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count, uint64_t at_ns)
+cs_segment_writer_lose_since(struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count,
+	uint64_t since_ns, uint64_t at_ns)
 {
 	struct cs_record record = {
 		.type = CS_RECORD_LOSS,
 		.ref = cause,
-		.start_ns = at_ns,
+		.start_ns = since_ns < at_ns ? since_ns : at_ns,
 		.end_ns = at_ns,
 		.value = count,
 	};
@@ -75,4 +75,11 @@ cs_segment_writer_lose(
 		return;
 	atomic_fetch_add_explicit(&writer->status->lost[cause], count, memory_order_relaxed);
 	cs_segment_writer_append(writer, &record);
+}
+
+void
+cs_segment_writer_lose(
+	struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count, uint64_t at_ns)
+{
+	cs_segment_writer_lose_since(writer, cause, count, at_ns, at_ns);
 }

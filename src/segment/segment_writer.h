@@ -59,9 +59,12 @@ uint64_t cs_segment_writer_mapped_bytes(const struct cs_segment_writer *writer);
  */
 int cs_segment_writer_append(struct cs_segment_writer *writer, const struct cs_record *record);
 
-/* Appends a LOSS record and adds to lost[cause]. Host-safe. */
+/* Appends a LOSS record and adds to lost[cause]. Host-safe. since: what is missing may be of any time from
+ * since_ns to at_ns (or of at_ns, if that is before). */
 void cs_segment_writer_lose(
 	struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count, uint64_t at_ns);
+void cs_segment_writer_lose_since(struct cs_segment_writer *writer, enum cs_loss_cause cause, uint64_t count,
+	uint64_t since_ns, uint64_t at_ns);
 
 /*
  * Interning. What is known is found without a lock; an insertion takes a small one (host-safe: spins a

@@ -228,8 +228,8 @@ write_others(
 	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
 		cs_segment_writer_append(writer, &records[i]);
 	if (options->dropped)
-		cs_segment_writer_lose(
-			writer, CS_LOSS_CUPTI_DROPPED, (uint64_t)options->dropped, at_ns + 90000);
+		cs_segment_writer_lose_since(writer, CS_LOSS_CUPTI_DROPPED, (uint64_t)options->dropped,
+			at_ns + 89000, at_ns + 90000);
 }
 
 static void

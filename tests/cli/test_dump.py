@@ -44,7 +44,7 @@ class Dump(cli.Test):
         self.assertEqual((window["depth"], window["window"], window["graph_launches"], window["foreign"], window["start_ns"]),
                          ("deep", 1, 3, False, writer.base_ns - 1000))
         (loss,) = cli.of_kind(objects, "loss")
-        self.assertEqual((loss["cause"], loss["count"], loss["start_ns"]), ("cupti_dropped", 5, at + 90000))
+        self.assertEqual((loss["cause"], loss["count"], loss["start_ns"], loss["end_ns"]), ("cupti_dropped", 5, at + 89000, at + 90000))
 
     def test_impossible_times(self):
         """Of a hundred years from now: nothing can be made of them, and that is said."""

@@ -365,9 +365,11 @@ test_unknown_device(void **state)
 	(void)state;
 	add_kernel("ar", START, START + 1, 1);
 	put32(buffer, 40, 5);
-	add_kernel("ar", START, START + 1, 1);
+	add_kernel("ar", START - 4, START - 3, 1);
 	put32(buffer + version->kernel_bytes, 40, 4000000000U);
 	assert_int_equal(parse(records, 64), 1);
+	assert_int_equal(records[0].start_ns, START - 4); /* when they ran, not when they were missed */
+	assert_int_equal(records[0].end_ns, START + 1);
 	assert_int_equal(lost(CS_LOSS_UNKNOWN_DEVICE), 2);
 	assert_int_equal(activity.wanted_devices, 1 << 5);
 	cs_activity_set_gpu(&activity, 5, 0);

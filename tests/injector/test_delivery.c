@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that wait until the worker has named their device, with a CUPTI of the test's own. */
+/* Buffers that wait until the worker has named their device, and what is missing, with a CUPTI of the test's
+ * own. */
 #include "clock.h"
 #include "life/instance.h"
 #include "records/delivery.h"
+#include "segment/segment_reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,11 +59,13 @@ next_record(uint8_t *buffer, size_t valid_bytes, CUpti_Activity **record)
 	return CUPTI_SUCCESS;
 }
 
+static size_t dropped;
+
 static CUptiResult
 count_dropped(CUcontext context, uint32_t stream, size_t *count)
 {
 	(void)context, (void)stream;
-	*count = 0;
+	*count = dropped;
 	return CUPTI_SUCCESS;
 }
 
@@ -73,6 +77,7 @@ setup(void **state)
 
 	(void)state;
 	instance.settings.buffers = 4;
+	instance.settings.flush_ms = 20;
 	instance.cupti.activity_register_callbacks = register_callbacks;
 	instance.cupti.activity_get_next_record = next_record;
 	instance.cupti.activity_get_num_dropped_records = count_dropped;
@@ -159,12 +164,77 @@ test_a_device_without_a_name(void **state)
 	assert_int_equal(cs_buffers_held(cs_delivery_buffers(), 0), 0);
 }
 
+/* The last LOSS record. */
+static void
+read_loss(struct cs_record *loss)
+{
+	const char *path = cs_segment_writer_path(cs_injector_borrow_writer());
+	struct cs_segment_reader *reader;
+	struct cs_error error;
+	struct cs_record records[64];
+	size_t count = 0;
+
+	assert_int_equal(cs_segment_reader_open(path, true, &reader, &error), 0);
+	assert_int_equal(cs_segment_reader_read(reader, records, 64, &count), 0);
+	assert_int_not_equal(count, 0);
+	*loss = records[count - 1];
+	assert_int_equal(loss->type, CS_RECORD_LOSS);
+	cs_segment_reader_close(reader);
+}
+
+/* CUPTI had no room for some of what it handed over: nobody knows when they ran, but not before what had
+ * ended by the flush before the last buffer. */
+static void
+test_dropped(void **state)
+{
+	uint64_t before_ns, after_ns;
+	struct cs_record loss;
+
+	(void)state;
+	before_ns = cs_clock_realtime_ns();
+	hand_over(1);
+	after_ns = cs_clock_realtime_ns();
+	dropped = 5;
+	hand_over(1);
+	read_loss(&loss);
+	assert_int_equal(loss.ref, CS_LOSS_CUPTI_DROPPED);
+	assert_int_equal(loss.value, 5);
+	assert_in_range(loss.start_ns, before_ns - 20 * CS_NS_PER_MS, after_ns - 20 * CS_NS_PER_MS);
+	assert_in_range(loss.end_ns, after_ns, cs_clock_realtime_ns());
+	dropped = 0;
+}
+
+/* It was given no buffer that is read. */
+static void
+test_no_buffer(void **state)
+{
+	uint8_t *held[CS_BUFFERS_MAX + CS_BUFFER_RESERVE_MAX + CS_BUFFER_FRESH_MAX + 1];
+	uint64_t before_ns, after_ns;
+	size_t bytes, records, count = 0;
+	struct cs_record loss;
+
+	(void)state;
+	before_ns = cs_clock_realtime_ns();
+	hand_over(1);
+	after_ns = cs_clock_realtime_ns();
+	while (atomic_load(
+		       &cs_segment_writer_status(cs_injector_borrow_writer())->lost[CS_LOSS_POOL_EMPTY]) == 0)
+		requested(&held[count++], &bytes, &records);
+	read_loss(&loss);
+	assert_int_equal(loss.ref, CS_LOSS_POOL_EMPTY);
+	assert_in_range(loss.start_ns, before_ns - 20 * CS_NS_PER_MS, after_ns - 20 * CS_NS_PER_MS);
+	while (count-- > 0)
+		completed(NULL, 0, held[count], bytes, 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_another_device_meanwhile),
 		cmocka_unit_test(test_a_device_without_a_name),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_no_buffer),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
