@@ -8,7 +8,8 @@
  *   address 127.0.0.1:19400
  *
  * The file is unlinked before the lock is let go, so a holder checks after locking that the path still names
- * its file.
+ * its file. One that a killed exporter left is taken over; where it is another user's, and may be read, it is
+ * unlinked first.
  *
  * Thread context: one thread.
  */
@@ -19,7 +20,7 @@
 
 /* A descriptor >= 0 that holds the lock, of an empty file. -EWOULDBLOCK: another process has it (its pid and
  * address, if they can be read, are in the error's text). Other negative errno: the file cannot be made or
- * opened. */
+ * opened; the text names the owner of one that may not be opened. */
 int cs_lock_take(const char *directory, struct cs_error *error);
 /* Writes pid and address into the file. 0 or a negative errno: the lock holds all the same. */
 int cs_lock_describe(int fd, const char *address);
