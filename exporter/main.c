@@ -34,7 +34,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define TURN_PERIOD_MS 100
+#define TURN_PERIOD_MS   100
+#define ADDRESS_RETRY_NS 1000000000ULL
 
 enum exit_status { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -44,6 +45,8 @@ struct exporter {
 	bool read_only; /* the run directory */
 	bool has_log;   /* standard error is the log file there */
 	int lock_fd;
+	bool address_missing; /* in the lock file */
+	uint64_t address_tried_ns;
 	int signal_fd;
 	struct cs_listener listeners[CS_LISTEN_MAX];
 	size_t listener_count;
@@ -128,19 +131,31 @@ drop_log(const struct exporter *exporter)
 		unlink(path);
 }
 
-/* It serves all the same where that cannot be written. */
+/* It serves all the same where that cannot be written: on a full file system, say. */
 static void
-say_address(const struct exporter *exporter)
+say_address(struct exporter *exporter)
 {
 	struct cs_log_value said;
 	int result = 0;
 
 	if (exporter->listener_count && exporter->lock_fd >= 0)
 		result = cs_lock_describe(exporter->lock_fd, exporter->listeners[0].address);
-	if (result < 0)
+	if (result < 0 && !exporter->address_missing)
 		cs_log_warn("The address cannot be written into exporter.lock, so collscope will not know "
-			    "that this exporter serves error=%s",
+			    "that this exporter serves until it can be error=%s",
 			cs_log_value(&said, strerror(-result)));
+	if (result == 0 && exporter->address_missing)
+		cs_log_info("The address is in exporter.lock now");
+	exporter->address_missing = result < 0;
+	exporter->address_tried_ns = cs_clock_monotonic_ns();
+}
+
+/* There may be room by now. */
+static void
+say_missing_address(struct exporter *exporter, uint64_t now_ns)
+{
+	if (exporter->address_missing && now_ns - exporter->address_tried_ns >= ADDRESS_RETRY_NS)
+		say_address(exporter);
 }
 
 static int
@@ -300,6 +315,7 @@ serve(struct exporter *exporter)
 		uint64_t now_ns = cs_clock_monotonic_ns();
 
 		cs_ingest_turn(exporter->ingest);
+		say_missing_address(exporter, now_ns);
 		if (watchdog_ns && now_ns - notified_ns >= watchdog_ns) {
 			cs_sd_notify("WATCHDOG=1");
 			notified_ns = now_ns;

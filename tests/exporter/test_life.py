@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import signal
 import socket
@@ -149,9 +150,10 @@ class Life(Case):
 
     @unittest.skipIf("thread" in os.environ.get("CS_SANITIZE", ""), "ThreadSanitizer's own start needs a file")
     def test_files_may_not_grow(self):
-        """Under ulimit -f it serves, and says what cannot be written; its log, when that is a file, is cut off."""
+        """Under ulimit -f it serves, and says what cannot be written; its log, when that is a file, is cut off. The address is written
+        when it can be: as on a file system that is full for a while."""
         self.writer()
-        server = subprocess.Popen(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", EXPORTER, f"--collscope.dir={self.directory}",
+        server = subprocess.Popen(["sh", "-c", 'ulimit -S -f 0 && exec "$@"', "sh", EXPORTER, f"--collscope.dir={self.directory}",
                                    "--web.listen-address=127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait(), server.stderr.close()))
         said = server.stderr.readline() + server.stderr.readline()
@@ -159,8 +161,13 @@ class Life(Case):
         self.assertRegex(said, 'level=warn .*exporter.lock.* error="File too large"')
         with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=DEADLINE_S) as answer:
             self.assertIn("collscope_build_info", answer.read().decode())
+        lock = pathlib.Path(self.directory) / "exporter.lock"
+        self.assertEqual(lock.read_bytes(), b"")
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1:] * 2)
+        wait_for(lambda: lock.read_bytes() == f"pid {server.pid}\naddress {host}:{port}\n".encode())
         server.terminate()
         self.assertEqual(server.wait(DEADLINE_S), 0)
+        self.assertEqual(server.stderr.read().count("exporter.lock"), 1)
 
     def test_service_manager(self):
         """READY=1 once it answers, STOPPING=1 before it goes, WATCHDOG=1 in between."""
