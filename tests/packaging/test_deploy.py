@@ -82,6 +82,12 @@ class Deploy(unittest.TestCase):
             self.assertIn("/usr/local/lib/libcollscope.so", " ".join(init["command"]))
             self.assertIn(os.path.dirname(LIBRARY), mounts(init))
 
+    def test_commands_name_a_container_of_every_pod(self):
+        named = re.findall(r"kubectl exec \S+ -c (\S+)", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"))
+        self.assertTrue(named)
+        for name, pod in self.pods.items():
+            self.assertLessEqual(set(named), {c["name"] for c in pod["spec"]["containers"]}, name)
+
     def test_exporter_takes_the_arguments(self):
         lines = [container(pod["spec"], "exporter")["args"] for pod in self.pods.values()]
         lines.append(yaml.safe_load(re.search(r"(?m)^CMD (.*)$", DOCKERFILE).group(1)))
