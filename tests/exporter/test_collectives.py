@@ -5,7 +5,7 @@ import re
 import time
 import unittest
 
-from exporter import AT_ONCE, COPY, COPY_FROM_HOST, COPY_TO_HOST, US, Case, pick, run_together, wait_for
+from exporter import AT_ONCE, COPY, COPY_FROM_HOST, COPY_TO_HOST, DEEP, TRACE, US, Case, pick, run_together, wait_for
 
 
 class Collectives(Case):
@@ -117,6 +117,25 @@ class Collectives(Case):
         wait_for(lambda: pick(server.samples(), "records_total", kind="collective") == 6000)
         wait_for(lambda: pick(s := server.samples(), "collective_duration_seconds_count")
                  + pick(s, "records_lost_total", cause="ring_overrun") == 6000)
+
+    def test_restart_of_the_exporter(self):
+        """The ring is read and counted again, as much as it holds; what the process counts by itself goes on."""
+        writer, label = self.rank(0, 1)
+        writer.say("status", TRACE + DEEP, 1_250_000_000)
+        now = time.time_ns() - 60 * 10**9
+        writer.collective(label, now, now + 50 * US, 43008)
+        server = self.exporter()
+        for more, total in ((610, 611), (600, 1211)):  # of 1024 places
+            writer.say("repeat", more, 100 * US)
+            wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == total)
+            again = total if total <= 1024 else 1024
+            server.stop()
+            server = self.exporter()
+            wait_for(lambda: pick(server.samples(), "collective_duration_seconds_count") == again)
+            samples = server.samples()
+            self.assertEqual(pick(samples, "records_total", kind="collective"), total)
+            self.assertEqual(pick(samples, "trace_seconds_total", depth="deep"), 1.25)
+            self.assertEqual(pick(samples, "records_lost_total"), 0)
 
     def test_backlogs_of_different_length(self):
         """Two processes, each with more records than one read takes: those of the last second of one, of ten minutes of the other."""
