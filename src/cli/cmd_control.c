@@ -101,8 +101,9 @@ static const struct cs_cmd_example resume_examples[] = {
 static const struct cs_cmd_status statuses[] = {
 	{"0", "Every process asked has agreed."},
 	{"1", "There is no such process."},
-	{"2", "Usage error, or a process has refused, has not answered, or cannot be asked. Then none is "
-	      "traced; but pause and resume hold for the others."},
+	{"2", "Usage error, or a process has refused, has not answered, or cannot be asked: then none is "
+	      "traced, but pause and resume hold for the others. Also when one was left out, as it is "
+	      "dormant or its segment cannot be read."},
 	{.status = NULL},
 };
 
@@ -523,8 +524,9 @@ const struct cs_cmd cs_cmd_trace_description = {
 	.synopsis = "--seconds N [--pid PID [--only] | --all] [--budget X] [options]",
 	.description =
 		"Asks traced processes to record every kernel for a while, all of them from the same moment, "
-		"whatever their mode; afterwards they go on as before. When one of them cannot, none does: "
-		"also when one is traced on request already (--replace). "
+		"whatever their mode; afterwards they go on as before. One that is dormant, or "
+		"whose segment cannot be read, is left out, which is said. When one of the others cannot, "
+		"none does: also when one is traced on request already (--replace). "
 		"Tracing everything costs time (docs/overhead.md); --budget says how much it may be.",
 	.options = trace_options,
 	.examples = trace_examples,
