@@ -20,8 +20,10 @@
  * window comes sooner and finds CUPTI's clock set by a tool that has the buffers.
  *
  * Whether work went on: graph launches by callback while subscribed; else a process that used at least
- * CS_COEXIST_BUSY_SHARE of a core. An idle server that spins is mistaken for a foreign window; all that
- * follows is that it is looked at again a step-back later.
+ * CS_COEXIST_BUSY_SHARE of a core. Neither is certain: a server that spins may be idle, and one that hardly
+ * uses the CPU at work. So CUPTI is asked (witness.h): in the one case before the verdict; in the other after
+ * CS_COEXIST_JUDGE_NS, then later and later, CS_COEXIST_IDLE_JUDGED times that at most; foreign is a window
+ * then after CS_COEXIST_SILENT_MAX answers in a row that the buffers are not ours.
  *
  * Pure; one thread. All of these times but CS_COEXIST_RETURN_NS can be divided, as a test cannot wait for
  * them: cs_coexist_hurry.
@@ -39,6 +41,7 @@
 #define CS_COEXIST_HOLD_NS        60000000000ULL
 #define CS_COEXIST_HOLD_IDLE_NS   10000000000ULL
 #define CS_COEXIST_JUDGE_NS       3000000000ULL
+#define CS_COEXIST_IDLE_JUDGED    20U
 #define CS_COEXIST_RETURN_NS      500000000ULL
 #define CS_COEXIST_PROBES_IN_VAIN 3U
 

@@ -13,6 +13,7 @@
 #include "log.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Newer records than that tell whose the buffers are now: some flushes' time. */
 #define RECENT_NS (500 * CS_NS_PER_MS)
@@ -90,6 +91,7 @@ cs_worker_yield_to_other(struct cs_worker *w)
 
 	w->judging = false;
 	w->awaiting = false;
+	memset(&w->idle, 0, sizeof(w->idle));
 	cs_worker_end_sampling(w);
 	/* Should the kinds that stay on bring us records all the same, they are of no window. */
 	if (cs_tracing_depth() == CS_DEPTH_DEEP)
@@ -198,20 +200,45 @@ insist(struct cs_worker *w)
 	cs_instance_leave_cupti();
 }
 
+/* Of a server that seems idle, later and later: it may be one that hardly uses the CPU, and another tool has
+ * what it does on the GPU. */
+static bool
+is_due_to_ask(const struct cs_worker *w, enum cs_coexist_verdict verdict)
+{
+	if (verdict == CS_COEXIST_FOREIGN)
+		return true;
+	return verdict == CS_COEXIST_IDLE &&
+	       (others_were_here(w) || w->probing || w->monotonic_ns >= w->idle.ask_ns);
+}
+
+static void
+ask_later(struct cs_worker *w)
+{
+	w->idle.silent = 0;
+	w->idle.pause_ns = 2 * w->idle.pause_ns + cs_coexist_judge_ns();
+	if (w->idle.pause_ns > CS_COEXIST_IDLE_JUDGED * cs_coexist_judge_ns())
+		w->idle.pause_ns = CS_COEXIST_IDLE_JUDGED * cs_coexist_judge_ns();
+	w->idle.ask_ns = w->monotonic_ns + w->idle.pause_ns;
+}
+
 /* Nothing came, but it would have: the window may go on waiting for it, unless there is no more to wait for
  * than that answer. */
 static enum cs_coexist_verdict
 ask_before(struct cs_worker *w, enum cs_coexist_verdict verdict)
 {
-	bool others = others_were_here(w);
-
-	if (verdict != CS_COEXIST_FOREIGN && (verdict != CS_COEXIST_IDLE || (!others && !w->probing)))
+	if (verdict == CS_COEXIST_OURS)
+		memset(&w->idle, 0, sizeof(w->idle));
+	if (!is_due_to_ask(w, verdict))
 		return verdict;
-	if (!cs_worker_ask_witness(w))
+	if (!cs_worker_ask_witness(w)) {
+		if (verdict == CS_COEXIST_IDLE && ++w->idle.silent >= CS_COEXIST_SILENT_MAX)
+			verdict = CS_COEXIST_FOREIGN;
 		return verdict;
+	}
+	ask_later(w);
 	if (w->probing || (w->lingering && w->asked))
 		return CS_COEXIST_OURS;
-	if (others)
+	if (others_were_here(w))
 		insist(w);
 	return CS_COEXIST_IDLE;
 }

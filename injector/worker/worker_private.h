@@ -58,7 +58,12 @@ struct cs_worker {
 	uint64_t judge_begin_ns, judge_until_ns; /* monotonic */
 	uint64_t judge_launches, judge_cpu_ns;
 	unsigned int silent;
-	bool lingering; /* the window should be over, its kinds are still on */
+	struct {
+		uint64_t ask_ns,
+			pause_ns;    /* monotonic: not sooner is CUPTI asked again; since the last answer */
+		unsigned int silent; /* answers in a row that the buffers are not ours */
+	} idle;                      /* nothing comes, and the process hardly uses the CPU */
+	bool lingering;              /* the window should be over, its kinds are still on */
 
 	/* When records came to us last, CLOCK_REALTIME, 0 never; and the counts that showed it. */
 	uint64_t evidence_ns;

@@ -442,6 +442,23 @@ class Pause(Beside):
         self.end(program)
 
 
+class HardlyAnyCpu(Beside):
+    """Whether work goes on does not show in the time of the processor: the host waits for the GPU."""
+
+    def test_is_noticed_all_the_same(self):
+        program = self.start(scenario="sparse", COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="300", COLLSCOPE_WINDOW_MS="50",
+                             COLLSCOPE_BUDGET="1", COLLSCOPE_STEP_BACK_S="1800")
+        program.wait_for_word("torch.profiler sees the GPU from now on")  # until then launches are seen
+        self.wait_for_windows()
+        begin = program.profile()
+        program.wait_for_word("looking again in")
+        given_way = program.order("n")
+        program.go_on(8)
+        kernels, steps = program.stop_profiler()
+        self.assertGreaterEqual(kernels, (begin + steps - given_way) * KERNELS_PER_STEP)
+        self.end(program)
+
+
 class BackOff(Beside):
     def test_longer_each_time(self):
         program = self.start(COLLSCOPE_MODE="sample", COLLSCOPE_PERIOD_MS="300", COLLSCOPE_WINDOW_MS="50", COLLSCOPE_BUDGET="1",
