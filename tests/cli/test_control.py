@@ -66,8 +66,10 @@ class Control(cli.Test):
         self.assertRegex(done.stderr, says)
         self.assertIn("Nothing is traced: all 2 processes", done.stderr)
         good.close()
-        self.assertEqual([request[0] for request in self.asked(good)], [TRACE, CANCEL])
-        self.assertEqual(self.asked(good)[0][1:3], self.asked(good)[1][1:3], "the same trace")
+        requests = self.asked(good)
+        # One that was not on the processor in time finds only what takes it back.
+        self.assertIn([request[0] for request in requests], ([TRACE, CANCEL], [CANCEL]))
+        self.assertEqual(len({request[1:3] for request in requests}), 1, "the same trace")
 
     def test_refusal(self):
         self.refused(errno.ENOTSUP, "Process .* refuses: Operation not supported")

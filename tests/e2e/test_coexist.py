@@ -47,8 +47,11 @@ class Beside(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
+    def processes(self):
+        return json.loads(self.collscope("status", "--json").stdout)["processes"]
+
     def status(self):
-        return json.loads(self.collscope("status", "--json").stdout)["processes"][0]
+        return self.processes()[0]
 
     def segments(self):
         return list(self.directory.glob("*.seg"))
@@ -70,15 +73,16 @@ class Beside(unittest.TestCase):
         self.assertEqual(said, [seconds[min(i, len(seconds) - 1)] for i in range(len(said))])
 
     def settled_kernels(self):
-        """How many were seen when no more of them come; the program launches on."""
-        seen = {"last": -1}
+        """How many were seen when no more of them come; the program launches on. Two looks alone may be of a library's thread that
+        stands still."""
+        seen = []
 
         def none_came():
-            before, seen["last"] = seen["last"], self.status()["kernels_seen"]
+            seen.append(self.status()["kernels_seen"])
             time.sleep(1)
-            return before == seen["last"]
+            return len(seen) >= 3 and len(set(seen[-3:])) == 1
         wait_for(none_came, "no more records")
-        return seen["last"]
+        return seen[-1]
 
 
 class DemandModeLeavesCupti(Beside):
@@ -215,19 +219,24 @@ class Requests(Beside):
         self.assertLess({pid for pid, _, last in self.windows() if last <= begin_ns}, pids)
 
     def test_one_is_stopped(self):
-        """Neither the others nor, when it goes on, the stopped one trace."""
+        """Neither the others nor, when it goes on, the stopped one trace. A command that comes too late to take the request back before
+        its moment ends what the others have begun: that would go on for five minutes."""
         programs = self.ranks(3)
         os.kill(programs[1].pid, signal.SIGSTOP)
         try:
-            said = self.collscope("trace", "--seconds", "20", "--all", status=2).stderr
+            said = self.collscope("trace", "--seconds", "300", "--all", status=2).stderr
         finally:
             os.kill(programs[1].pid, signal.SIGCONT)
         self.assertIn(f"Process {programs[1].pid} has not answered", said)
         self.assertIn("Nothing is traced", said)
+        wait_for(lambda: {process["depth"] for process in self.processes()} == {"off"}, "nobody traces")
+        over_ns = time.time_ns()
         for program in programs:
             program.go_on(200)
             self.end(program)
-        self.assertEqual(self.windows(), [])
+        windows = self.windows()
+        self.assertNotIn(programs[1].pid, [pid for pid, _, _ in windows])
+        self.assertEqual([window for window in windows if window[2] > over_ns], [])
 
     def test_a_second_one(self):
         """It is refused, unless it says that it takes the first one's place; a pause says what it ends."""
@@ -422,7 +431,7 @@ class Pause(Beside):
 
     def test_kinds_left_on_go_off(self):
         """Paused we do not come back; but nobody may be there who wants the kinds, and its callbacks keep all that comes."""
-        program = self.start(CS_TEST_HASTE=3, COLLSCOPE_STEP_BACK_S="12", COLLSCOPE_LOG="debug")
+        program = self.start(CS_TEST_HASTE=3, COLLSCOPE_STEP_BACK_S="30", COLLSCOPE_LOG="debug")  # ten, for the pause to come in
         wait_for(self.segments, "segment")
         self.collscope("trace", "--seconds", "500ms", "--wait")
         program.profile()
@@ -517,7 +526,8 @@ class Clock(Beside):
         self.assertEqual(errors.count("going back to CLOCK_REALTIME"), 2, errors)
         self.assertNotIn("has set CUPTI's clock", errors)
         self.assertNotIn("is off in this process", errors)
-        self.assertLess(self.bad_times(), 50)  # one at the edge of a window
+        # One at the edge of a window, and what comes while a session has the clock.
+        self.assertLess(self.bad_times(), self.status()["windows"]["deep"] + 30)
 
     def test_comes_within_a_window_soon_followed_by_the_next(self):
         """The kinds went off with the first, sooner than its buffers were missed; the next begins with the clock, which is not ours."""
@@ -636,10 +646,16 @@ class Shared(Beside):
         for env in ({"CS_FAKE_CUPTI_FAIL_NAME": "cuptiSubscribe_v2"}, {"CS_FAKE_DRIVER_VERSION": "13000"},
                     {"COLLSCOPE_CUPTI_V2": "off"}):
             with self.subTest(env=env):
-                program = self.start(**env)
+                # By its clock it is noticed at the next window, also beside a program with as little work for the CPU as this.
+                program = self.start("--ticks", COLLSCOPE_STEP_BACK_S="1800", **env)
                 program.wait_for_word("torch.profiler sees the GPU from now on")
-                kernels, launched = self.session(program)
-                self.assertGreater(kernels, launched - OPEN_BUFFER)
+                begin = program.profile()
+                # Within a window: at its end the kinds go off, until the next one.
+                program.wait_for_word("looking again in")
+                given_way = program.order("n")
+                program.go_on(400)
+                kernels, steps = program.stop_profiler()
+                self.assertGreater(kernels, (begin + steps - given_way) * KERNELS_PER_STEP - OPEN_BUFFER)
                 _, errors = self.end(program)
                 self.assertEqual("let itself be shared" in errors, "CS_FAKE_CUPTI_FAIL_NAME" in env)
 

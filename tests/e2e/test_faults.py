@@ -150,7 +150,7 @@ class Watchdogs(unittest.TestCase):
     def test_gpu_memory_counts_contexts(self):
         """What CUPTI may take is a cap for each context: four of them."""
         with tempfile.TemporaryDirectory(prefix="collscope-e2e-") as directory:
-            self.assertEqual(host(directory, "--contexts=2", "--gpus=1", "--linger", "1.2", "--exit=_exit")[0], 5)
+            self.assertEqual(host(directory, "--contexts=2", "--gpus=1", "--linger", "3", "--exit=_exit")[0], 5)
             self.assertEqual(self.status(directory)["device_memory_bytes"], 4 * 12 << 20)
 
 

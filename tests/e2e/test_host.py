@@ -378,8 +378,7 @@ class Killed(unittest.TestCase):
         self.assertGreater(len(killed), 100)
         self.assertEqual({(line["bytes"], line["impl"]) for line in killed}, {(43008, "nccl")})
         node.start_exporter("--collscope.linger=1s")
-        wait_for(lambda: total(node.scrape() or {}, "collscope_collective_duration_seconds_count") > 0
-                 if node.scrape() else False, "collectives")
+        wait_for(lambda: (metrics := node.scrape()) and total(metrics, "collscope_collective_duration_seconds_count") > 0, "collectives")
         wait_for(lambda: not list(node.directory.glob("*.seg")), "segments are removed")
         left = [path.name for path in node.directory.iterdir() if path.name != "exporter.lock"]
         self.assertEqual(left, [])

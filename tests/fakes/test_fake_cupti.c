@@ -316,11 +316,11 @@ busy_gpu_holds_nothing_back(void)
 static void
 switching_off_spoils_the_end(void)
 {
-	uint64_t begin_ns = now_ns();
-	uint64_t flushed_ns;
+	uint64_t begin_ns, flushed_ns;
 
 	cuda_open();
 	trace_by_hand(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	begin_ns = now_ns();
 	launch_for(begin_ns, begin_ns + 1);
 	launch_for(begin_ns, begin_ns + 200000000);
 	launch_for(begin_ns + 200001000, begin_ns + 200002000);

@@ -22,7 +22,7 @@ linger(struct dl_phdr_info *info, size_t bytes, void *context)
 {
 	(void)info, (void)bytes, (void)context;
 	atomic_store(&inside, true);
-	usleep(300000);
+	usleep(50000);
 	return 1;
 }
 
