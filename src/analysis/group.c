@@ -198,6 +198,7 @@ forget_clock(struct cs_member *member)
 {
 	member->locked = false;
 	member->offset_ns = 0;
+	member->uncertainty_ns = 0;
 	member->sample_count = 0;
 	member->sample_next = 0;
 }

@@ -207,6 +207,34 @@ test_drifting_clocks(void **state)
 	scene_close(&scene);
 }
 
+/* The others' offsets are against the first member's clock. It goes: the next one is the reference, and what
+ * was not certain of its clock against the old one's is nobody's any more. */
+static void
+test_reference_leaves(void **state)
+{
+	struct step_plan plan = {.end_jitter_ns = 1500};
+	struct cs_clock_estimate clock;
+	struct scene scene;
+	uint64_t at_ns = 0;
+
+	(void)state;
+	open_group(&scene, 3, &plan);
+	for (unsigned int i = 0; i < 3; i++)
+		at_ns = put_step(&scene, &plan, at_ns) + MS;
+	scene_play(&scene);
+	assert_int_equal(cs_analysis_read_clock(scene.analysis, scene.ranks[1].source, 0, &clock), 0);
+	assert_true(clock.uncertainty_ns > 300);
+	cs_analysis_remove_source(scene.analysis, scene.ranks[0].source);
+	assert_int_equal(cs_analysis_read_clock(scene.analysis, scene.ranks[1].source, 0, &clock), 0);
+	assert_true(clock.reference);
+	assert_int_equal(clock.offset_ns, 0);
+	assert_int_equal(clock.uncertainty_ns, 0);
+	assert_int_equal(clock.samples, 0);
+	assert_int_equal(cs_analysis_read_clock(scene.analysis, scene.ranks[2].source, 0, &clock), -ENODATA);
+	cs_analysis_add_source(scene.analysis, &scene.ranks[0].dictionary, &scene.ranks[0].source);
+	scene_close(&scene);
+}
+
 /* Two servers of four on one node, told apart by their communicators; one has a late rank, the other has not.
  */
 static void
@@ -766,6 +794,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_late_rank),
 		cmocka_unit_test(test_drifting_clocks),
+		cmocka_unit_test(test_reference_leaves),
 		cmocka_unit_test(test_two_groups),
 		cmocka_unit_test(test_two_families),
 		cmocka_unit_test(test_ambiguous),
