@@ -200,6 +200,7 @@ tell_reader_losses(struct dump *dump)
 	}
 }
 
+/* As it is before the poll that follows. */
 static bool
 any_alive(struct dump *dump)
 {
@@ -221,7 +222,7 @@ follow(struct dump *dump)
 	int result = 0;
 
 	while (result == 0) {
-		bool last = dump->request->query.pid_count && !any_alive(dump);
+		bool last = !any_alive(dump) && dump->request->query.pid_count;
 
 		/* New processes once a second. A directory that has gone is like an empty one: it may come
 		 * back. */
@@ -236,20 +237,11 @@ follow(struct dump *dump)
 			break;
 		cs_feed_advance(dump->feed);
 		tell_reader_losses(dump);
+		cs_feed_let_go(dump->feed);
 		result = cs_output_flush();
 		nanosleep(&pause, NULL);
 	}
 	return result;
-}
-
-static size_t
-count_broken(const struct cs_targets *targets)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < targets->count; i++)
-		count += targets->items[i]->broken;
-	return count;
 }
 
 static int
@@ -277,8 +269,8 @@ run_dump(const struct request *request)
 	}
 	if (result == -ENOMEM)
 		cs_log_error("Cannot dump: %s", strerror(ENOMEM));
-	status =
-		result || dump.targets.unreadable || count_broken(&dump.targets) ? CS_EXIT_ERROR : CS_EXIT_OK;
+	status = result || dump.targets.unreadable || cs_targets_count_broken(&dump.targets) ? CS_EXIT_ERROR
+											     : CS_EXIT_OK;
 out:
 	cs_feed_destroy(dump.feed);
 	cs_targets_close(&dump.targets);

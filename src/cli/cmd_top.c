@@ -113,18 +113,21 @@ draw(const struct cs_targets *targets, const struct cs_summary *summary, bool fr
 {
 	bool terminal = cs_output_is_terminal();
 	struct cs_page page = {.width = terminal ? cs_output_columns() : 0};
-	int result;
+	int result = 0;
 
 	if (terminal)
 		fputs("\033[H\033[2J", stdout);
-	result = cs_status_print_table(targets, stdout, &page);
+	if (targets->count)
+		result = cs_status_print_table(targets, stdout, &page);
+	else
+		puts("No traced process any more");
 	fputc('\n', stdout);
 	if (result == 0 && summary->count) {
 		if (!fresh)
 			print_age(summary);
 		result = cs_summary_print(
 			summary, stdout, terminal ? room_for_rows(targets, summary) : ROWS_DEFAULT, &page);
-	} else {
+	} else if (targets->count) {
 		print_nothing(targets);
 	}
 	cs_page_print_left_out(&page, "`| cat`", stdout);
@@ -155,9 +158,11 @@ turn(struct cs_targets *targets, struct cs_feed *feed)
 	result = cs_feed_update(feed);
 	if (result == 0)
 		result = cs_feed_poll(feed, NULL);
-	if (result == 0)
-		cs_feed_advance(feed);
-	return result;
+	if (result)
+		return result;
+	cs_feed_advance(feed);
+	cs_feed_let_go(feed);
+	return 0;
 }
 
 static bool
@@ -359,7 +364,7 @@ const struct cs_cmd cs_cmd_top_description = {
 		       "`collscope status --collectives` "
 		       "has them. "
 		       "They are about two seconds old, because ranks are matched first; what is older says "
-		       "its age. "
+		       "its age. A process that ends says so for some seconds, then its row goes. "
 		       "Ctrl-C ends it.",
 	.options = options,
 	.examples = examples,

@@ -18,6 +18,10 @@
  * largest ring's records. */
 #define POLL_RECORDS_MAX (4ULL * 1048576)
 
+/* From the end of a process until it is forgotten. Its peers' records of the last horizon still come
+ * meanwhile, and `top` shows that it has ended. */
+#define FORGET_NS (CS_ANALYSIS_HORIZON_NS + 3 * CS_NS_PER_S)
+
 /* Clocks are set back now and then; what a ring says beyond that is nonsense. */
 #define SET_BACK_MAX 16U
 
@@ -27,10 +31,12 @@ struct source {
 	bool added;
 	size_t next;
 	size_t count;
-	uint64_t taken;     /* in this poll */
-	bool dry;           /* the ring had nothing more in this poll */
-	uint64_t newest_ns; /* of what tells the time, since the clock was last set back */
-	struct cs_record records[BUFFER_RECORDS];
+	uint64_t taken;            /* in this poll */
+	bool dry;                  /* nothing more is read of the ring in this poll */
+	bool emptied;              /* as there was nothing more */
+	uint64_t let_go_ns;        /* CLOCK_MONOTONIC, since when its file is closed; 0: it is open */
+	uint64_t newest_ns;        /* of what tells the time, since the clock was last set back */
+	struct cs_record *records; /* BUFFER_RECORDS; NULL once the file is closed */
 };
 
 struct cs_feed {
@@ -53,12 +59,21 @@ cs_feed_borrow_target(const struct cs_feed *feed, uint32_t source)
 	return NULL;
 }
 
+static void
+destroy_source(struct source *source)
+{
+	if (!source)
+		return;
+	free(source->records);
+	free(source);
+}
+
 static int
 add_source(struct cs_feed *feed, struct cs_target *target)
 {
 	struct source **grown = reallocarray(feed->sources, feed->count + 1, sizeof(*grown));
 	struct source *source;
-	int result;
+	int result = -ENOMEM;
 
 	if (!grown)
 		return -ENOMEM;
@@ -67,9 +82,11 @@ add_source(struct cs_feed *feed, struct cs_target *target)
 	if (!source)
 		return -ENOMEM;
 	source->target = target;
-	result = cs_analysis_add_source(feed->analysis, target->dictionary, &source->id);
+	source->records = calloc(BUFFER_RECORDS, sizeof(*source->records));
+	if (source->records)
+		result = cs_analysis_add_source(feed->analysis, target->dictionary, &source->id);
 	if (result) {
-		free(source);
+		destroy_source(source);
 		return result;
 	}
 	source->added = true;
@@ -138,7 +155,7 @@ cs_feed_destroy(struct cs_feed *feed)
 	if (!feed)
 		return;
 	for (size_t i = 0; i < feed->count; i++)
-		free(feed->sources[i]);
+		destroy_source(feed->sources[i]);
 	free(feed->sources);
 	cs_analysis_destroy(feed->analysis);
 	free(feed);
@@ -150,7 +167,7 @@ refill(struct cs_feed *feed, struct source *source)
 	struct cs_target *target = source->target;
 	int result;
 
-	if (source->next < source->count || source->dry || !source->added)
+	if (source->next < source->count || source->dry || !source->added || source->let_go_ns)
 		return;
 	source->next = source->count = 0;
 	if (source->taken >= POLL_RECORDS_MAX) {
@@ -168,7 +185,7 @@ refill(struct cs_feed *feed, struct source *source)
 	if (source->count && cs_segment_reader_gap(target->reader))
 		cs_analysis_note_gap(feed->analysis, source->id);
 	source->taken += source->count;
-	source->dry = source->count == 0;
+	source->dry = source->emptied = source->count == 0;
 }
 
 /* What is written soon after its end; others may wait for long for what they tell. */
@@ -254,7 +271,7 @@ cs_feed_poll(struct cs_feed *feed, uint64_t *record_count)
 	if (feed->set_back_count)
 		cs_analysis_tell_clock(feed->analysis, feed->polled_ns);
 	for (size_t i = 0; i < feed->count; i++) {
-		feed->sources[i]->dry = false;
+		feed->sources[i]->dry = feed->sources[i]->emptied = false;
 		feed->sources[i]->taken = 0;
 	}
 	for (;;) {
@@ -292,6 +309,52 @@ void
 cs_feed_advance(struct cs_feed *feed)
 {
 	cs_analysis_advance(feed->analysis, feed->polled_ns);
+}
+
+/* Nothing more will come of it. */
+static bool
+is_over(const struct source *source)
+{
+	return source->target->broken || (source->emptied && !source->target->alive);
+}
+
+/* true: the source has been destroyed. */
+static bool
+let_go(struct cs_feed *feed, struct source *source, uint64_t now_ns)
+{
+	if (source->let_go_ns == 0 && is_over(source)) {
+		cs_target_let_go(source->target);
+		free(source->records);
+		source->records = NULL;
+		source->next = source->count = 0;
+		source->let_go_ns = now_ns;
+	}
+	if (source->let_go_ns == 0 || now_ns - source->let_go_ns < FORGET_NS)
+		return false;
+	forget(feed, source);
+	/* Else it would be taken for a new one. */
+	if (cs_targets_retire(feed->targets, source->target))
+		return false;
+	destroy_source(source);
+	return true;
+}
+
+void
+cs_feed_let_go(struct cs_feed *feed)
+{
+	uint64_t now_ns = cs_clock_monotonic_ns();
+	size_t at = 0;
+
+	while (at < feed->count) {
+		if (!let_go(feed, feed->sources[at], now_ns)) {
+			at++;
+			continue;
+		}
+		/* At once: results that the next one hands out look for their source in the list. */
+		feed->count--;
+		memmove(&feed->sources[at], &feed->sources[at + 1],
+			(feed->count - at) * sizeof(struct source *));
+	}
 }
 
 uint64_t

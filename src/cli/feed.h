@@ -33,6 +33,13 @@ int cs_feed_update(struct cs_feed *feed);
  * written: first what is from before that, of all processes, then the rest. *record_count gets how many (may
  * be NULL). A segment that has become unreadable is said, and dropped. 0 or -ENOMEM. */
 int cs_feed_poll(struct cs_feed *feed, uint64_t *record_count);
+/*
+ * For who polls again and again, after cs_feed_advance, with targets that were refreshed before the poll. Of
+ * processes that have ended and whose rings the poll read to their ends: closes the files at once; and some
+ * seconds later, when their peers' records have been matched with theirs, lets the analysis forget them and
+ * takes them out of targets->items.
+ */
+void cs_feed_let_go(struct cs_feed *feed);
 /* CLOCK_REALTIME at which the last poll began; 0 before the first. A reader that is kept from running has not
  * seen what came meanwhile, so this, not the clock, is how far the records are known. */
 uint64_t cs_feed_polled_ns(const struct cs_feed *feed);

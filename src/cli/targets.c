@@ -45,6 +45,10 @@ is_known(const struct cs_targets *targets, const char *path)
 		if (strcmp(targets->items[i]->path, path) == 0)
 			return true;
 	}
+	for (size_t i = 0; i < targets->retired_count; i++) {
+		if (strcmp(targets->retired[i]->path, path) == 0)
+			return true;
+	}
 	for (size_t i = 0; i < targets->rejected_count; i++) {
 		if (strcmp(targets->rejected[i], path) == 0)
 			return true;
@@ -102,6 +106,8 @@ cs_target_refresh(struct cs_target *target)
 
 	if (target->broken)
 		return -EIO;
+	if (target->let_go)
+		return 0;
 	result = cs_segment_reader_status(target->reader, &target->status);
 	if (result == 0)
 		result = cs_segment_reader_refresh(target->reader);
@@ -111,6 +117,46 @@ cs_target_refresh(struct cs_target *target)
 	}
 	target->alive = cs_segment_reader_writer_alive(target->reader) != 0;
 	return 0;
+}
+
+void
+cs_target_let_go(struct cs_target *target)
+{
+	/* Its last words came after the status that was taken when it was found dead. */
+	(void)cs_target_refresh(target);
+	cs_segment_reader_let_go(target->reader);
+	target->let_go = true;
+}
+
+int
+cs_targets_retire(struct cs_targets *targets, struct cs_target *target)
+{
+	struct cs_target **grown =
+		reallocarray(targets->retired, targets->retired_count + 1, sizeof(struct cs_target *));
+	size_t kept = 0;
+
+	if (!grown)
+		return -ENOMEM;
+	targets->retired = grown;
+	targets->retired[targets->retired_count++] = target;
+	for (size_t i = 0; i < targets->count; i++) {
+		if (targets->items[i] != target)
+			targets->items[kept++] = targets->items[i];
+	}
+	targets->count = kept;
+	return 0;
+}
+
+size_t
+cs_targets_count_broken(const struct cs_targets *targets)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < targets->count; i++)
+		count += targets->items[i]->broken;
+	for (size_t i = 0; i < targets->retired_count; i++)
+		count += targets->retired[i]->broken;
+	return count;
 }
 
 /* Whether that is why it cannot be opened, and is said with the others of its owner: a server has many ranks.
@@ -405,11 +451,14 @@ cs_targets_close(struct cs_targets *targets)
 {
 	for (size_t i = 0; i < targets->count; i++)
 		destroy(targets->items[i]);
+	for (size_t i = 0; i < targets->retired_count; i++)
+		destroy(targets->retired[i]);
 	free(targets->items);
+	free(targets->retired);
 	free(targets->rejected);
-	targets->items = NULL;
+	targets->items = targets->retired = NULL;
 	targets->rejected = NULL;
-	targets->count = targets->rejected_count = 0;
+	targets->count = targets->retired_count = targets->rejected_count = 0;
 }
 
 int32_t

@@ -34,10 +34,11 @@ struct cs_target {
 	char path[CS_TARGET_PATH_BYTES];
 	uint32_t pid;
 	uint64_t start_time_ticks;
-	struct cs_segment_reader *reader;       /* open until cs_targets_close */
+	struct cs_segment_reader *reader;       /* until cs_targets_close */
 	const struct cs_dictionary *dictionary; /* borrowed from the reader */
 	bool alive;                             /* the writer holds its lock, or nobody can tell */
 	bool broken;                            /* has become unreadable (said on stderr) */
+	bool let_go;                            /* its file is closed: nothing here changes any more */
 	struct cs_status status;                /* copy of the last refresh */
 };
 
@@ -49,10 +50,12 @@ struct cs_targets {
 	struct cs_target_query query;
 	struct cs_target **items; /* readable ones, by rank, then pid; pointers stay valid until close */
 	size_t count;
+	struct cs_target **retired; /* taken out of items; pointers stay valid until close */
+	size_t retired_count;
 	size_t ended;      /* left out because their writer has gone */
 	bool missing;      /* there is no such directory */
 	size_t unreadable; /* could not be opened (said on stderr) */
-	/* Paths that were looked at before and are not in items: not opened again by a rescan. */
+	/* Paths that were looked at before and are in neither: not opened again by a rescan. */
 	char (*rejected)[CS_TARGET_PATH_BYTES];
 	size_t rejected_count;
 	/* Segments of a scan that may not be opened, as they are another user's; said when it is over. */
@@ -81,10 +84,17 @@ int cs_targets_open(struct cs_targets *targets, const struct cs_target_query *qu
 int cs_targets_open_groups(struct cs_targets *targets, const struct cs_target_query *query);
 /* Looks for new segments: 0, or -errno of the directory or of memory. *added (may be NULL): how many came. */
 int cs_targets_rescan(struct cs_targets *targets, size_t *added);
+/* How many have become unreadable, items or retired. */
+size_t cs_targets_count_broken(const struct cs_targets *targets);
 /* Status, texts and sign of life of one: 0, or -EIO once its file has become unreadable. */
 int cs_target_refresh(struct cs_target *target);
 /* Says once that the file cannot be read any more, and marks the target so. */
 void cs_target_break(struct cs_target *target, int error);
+/* Of a process that has ended, or is broken: closes the file, which costs memory as long as it is open, also
+ * after it was removed. What was read of it stays. */
+void cs_target_let_go(struct cs_target *target);
+/* Takes one that was let go out of items. 0, or -ENOMEM: it stays there. */
+int cs_targets_retire(struct cs_targets *targets, struct cs_target *target);
 void cs_targets_close(struct cs_targets *targets);
 
 /* NVML index of a GPU of the process's table, -1 unknown. */

@@ -113,14 +113,25 @@ fail:
 }
 
 void
-cs_segment_reader_close(struct cs_segment_reader *reader)
+cs_segment_reader_let_go(struct cs_segment_reader *reader)
 {
-	if (!reader)
-		return;
 	if (reader->base)
 		munmap(reader->base, reader->map.file_bytes);
 	if (reader->fd >= 0)
 		close(reader->fd);
+	reader->base = NULL;
+	reader->ring_head = NULL;
+	reader->slots = NULL;
+	reader->status = NULL;
+	reader->fd = -1;
+}
+
+void
+cs_segment_reader_close(struct cs_segment_reader *reader)
+{
+	if (!reader)
+		return;
+	cs_segment_reader_let_go(reader);
 	cs_dictionary_fini(&reader->dictionary);
 	free(reader->path);
 	free(reader);

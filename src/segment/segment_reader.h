@@ -27,6 +27,10 @@ struct cs_segment_reader; /* opaque */
 int cs_segment_reader_open(
 	const char *path, bool from_oldest, struct cs_segment_reader **reader, struct cs_error *error);
 void cs_segment_reader_close(struct cs_segment_reader *reader); /* NULL is fine */
+/* Gives the file back, mapping and descriptor, before close: for a writer that is gone and a ring that has
+ * been read to its end. The dictionary, the path and the losses stay; nothing else may be called but close.
+ */
+void cs_segment_reader_let_go(struct cs_segment_reader *reader);
 
 struct cs_reader_losses {
 	uint64_t overrun; /* overwritten before they were read */

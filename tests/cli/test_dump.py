@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 import time
 import unittest
 
@@ -162,6 +163,59 @@ class Dump(cli.Test):
         seen = [o for o in map(json.loads, out.splitlines()) if o["kind"] == "collective" and o["graph"] == 9]
         self.assertEqual(len(seen), 2 * LAUNCHES * PER_LAUNCH)
         self.assertEqual(len([o for o in seen if o["start_ns"] >= base_ns]), LAUNCHES * PER_LAUNCH)
+
+    @staticmethod
+    def has_segments(process):
+        """Mapped or open by the command: what keeps the memory of a file that has been removed."""
+        def target(link):
+            try:
+                return os.readlink(link)
+            except FileNotFoundError:
+                return ""
+        proc = pathlib.Path(f"/proc/{process.pid}")
+        return ".seg" in (proc / "maps").read_text() or any(".seg" in target(link) for link in (proc / "fd").iterdir())
+
+    def wait_for(self, reached, what):
+        deadline = time.monotonic() + 60
+        while not reached():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def test_follow_lets_go_of_processes_that_end(self):
+        """Whether their files stay or are removed. All that they wrote comes out, once."""
+        process = subprocess.Popen([cli.COMMAND, "dump", "--follow"], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        lines, counts = [], {}
+        reader = threading.Thread(target=lambda: lines.extend(process.stdout))
+        reader.start()
+
+        def seen(kind):
+            return [o for o in map(json.loads, list(lines)) if o["kind"] == kind]
+
+        def collectives():
+            return {pid: len([o for o in seen("collective") if o["pid"] == pid and o["graph"] == 9]) for pid in counts}
+
+        # The first ones have been forgotten, which takes five seconds, before the last ones' results come, which takes two.
+        for turn in range(4):
+            writers = [self.write(hold=1, rank=rank, launches=LAUNCHES, collectives=PER_LAUNCH) for rank in range(2)]
+            self.wait_for(lambda: {w.pid for w in writers} <= {o["pid"] for o in seen("process")}, "two processes")
+            self.assertTrue(self.has_segments(process))
+            writers[1].write_more()
+            for rank, writer in enumerate(writers):
+                counts[writer.pid] = (1 + rank) * LAUNCHES * PER_LAUNCH
+                writer.close()
+                if turn != 1:
+                    os.unlink(writer.path)
+            self.wait_for(lambda: not self.has_segments(process), "the files closed")
+            self.wait_for(lambda: collectives() == counts, "all collectives")
+        self.assertEqual(sorted(o["pid"] for o in seen("process")), sorted(counts))
+        process.kill()
+        reader.join()
+        self.assertNotIn("error: ", process.stderr.read())
+        process.stdout.close()
+        process.stderr.close()
+        process.wait(timeout=60)
 
     def test_follow_survives_a_file_that_shrinks(self):
         writer = self.write(hold=1)

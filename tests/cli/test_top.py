@@ -64,6 +64,31 @@ class Top(cli.Test):
         self.assertIn("No collectives yet: waiting for the next window, one every 10.0 s\n",
                       self.run_command("top", "--interval", "100ms", "--count", 1).stdout)
 
+    def test_what_has_ended_goes(self):
+        """After some seconds in which it says so, though its file is still there."""
+        stays, ends = self.write(hold=1), self.write(hold=1, rank=1)
+        states = []
+        with subprocess.Popen([cli.COMMAND, "top", "--interval", "200ms", "--count", "300"], env=self.env, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as top:
+            state = None
+            for line in top.stdout:
+                row = re.match(rf" *({stays.pid}|{ends.pid}) +(\d)/2 .* (tracing|ended) ", line)
+                if row and row[2] == "1":
+                    state = row[3]
+                if "collectives" in line or "all_reduce" in line or "No traced" in line:
+                    if not states or states[-1] != state:
+                        states.append(state)
+                        if states == ["tracing"]:
+                            ends.close()
+                        elif state is None and stays.process.poll() is None:
+                            stays.close()
+                    if "No traced" in line:
+                        break
+                    state = None
+            top.kill()
+            self.assertEqual(top.stderr.read(), "")
+        self.assertEqual(states, ["tracing", "ended", None])
+
     def test_nothing_and_usage(self):
         self.run_command("top", "--count", 1, status=1)
         self.write()
